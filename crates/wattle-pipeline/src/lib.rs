@@ -1,0 +1,1 @@
+//! Pipelines described in YAML.

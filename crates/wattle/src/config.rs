@@ -1,0 +1,269 @@
+//! What a worker is told: plain data, checked by [`WorkerConfig::validate`] before anything connects.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::lane::Sink;
+
+/// Further librdkafka properties, by name.
+pub type ClientProperties = BTreeMap<String, String>;
+
+/// Where a consumer group begins on a topic for which it has no committed position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartFrom {
+    /// At the first record that the topic still has.
+    #[default]
+    Earliest,
+    /// Behind the last record at the group's first start. That position is committed before anything is processed, so
+    /// what arrives later is processed even if the first run dies at once.
+    Latest,
+}
+
+/// How outputs and positions are made durable.
+pub enum Delivery {
+    /// Outputs and positions of a batch in one Kafka transaction. Task `p` uses the transactional id
+    /// `{transactional_id}-{p}`: stable over restarts, and of this application alone.
+    ExactlyOnce {
+        /// The part of the id before the partition number.
+        transactional_id: String,
+    },
+    /// Outputs to a sink, for example a [`KafkaSink`](crate::KafkaSink), one for each task; positions after it has
+    /// confirmed them. A crash between the two repeats outputs.
+    AtLeastOnce(SinkFactory),
+}
+
+/// Makes the sink of a task.
+pub type SinkFactory = Box<dyn Fn() -> Result<Box<dyn Sink>, Error> + Send + Sync>;
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Delivery::ExactlyOnce { transactional_id } => write!(f, "ExactlyOnce({transactional_id:?})"),
+            Delivery::AtLeastOnce(_) => f.write_str("AtLeastOnce"),
+        }
+    }
+}
+
+/// How large a batch (one transaction of a task) may become. A quiet stream commits every record at once; these limits
+/// decide about a busy one.
+#[derive(Clone, Debug)]
+pub struct BatchLimits {
+    /// Most records.
+    pub max_poll_records: usize,
+    /// Most bytes of keys and values that are read, and most that are written, for one batch. A single record may
+    /// exceed it alone.
+    pub max_bytes: usize,
+    /// Longest time that records are processed before what is done is committed.
+    pub max_processing_time: Duration,
+    /// Wait this long for more records before a batch that is not full is committed.
+    pub commit_interval: Duration,
+}
+
+impl Default for BatchLimits {
+    fn default() -> Self {
+        BatchLimits {
+            max_poll_records: 10_000,
+            max_bytes: 8 << 20,
+            max_processing_time: Duration::from_secs(1),
+            commit_interval: Duration::ZERO,
+        }
+    }
+}
+
+/// Compression of the records that are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Compression {
+    #[default]
+    None,
+    Gzip,
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+impl Compression {
+    /// librdkafka's name for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Snappy => "snappy",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
+/// Everything that a [`Worker`](crate::Worker) needs to know.
+#[derive(Debug)]
+pub struct WorkerConfig {
+    /// A short name for logs: the stream's or the application's.
+    pub name: String,
+    /// Addresses of some brokers of the cluster, `host:port`, separated by commas.
+    pub brokers: String,
+    /// The consumer group.
+    pub group: String,
+    /// Static membership: a restart within the session timeout keeps the partitions. Unique for each process.
+    pub group_instance_id: Option<String>,
+    /// Input topics, in the order in which a batch processes them. They need equal partition counts.
+    pub topics: Vec<String>,
+    /// Where a new group begins.
+    pub start_from: StartFrom,
+    /// How outputs and positions are made durable.
+    pub delivery: Delivery,
+    /// Topics that outputs go to, as far as they are known: checked at start.
+    pub output_topics: Vec<String>,
+    /// Records that the stage cannot process go here, in the same transaction. Without it they stop the worker.
+    pub dead_letter_topic: Option<String>,
+    /// Limits of a batch.
+    pub batch: BatchLimits,
+    /// Compression of what is written.
+    pub compression: Compression,
+    /// A transaction that takes longer is aborted by the broker.
+    pub transaction_timeout: Duration,
+    /// Time for a clean stop.
+    pub grace_period: Duration,
+    /// Further properties of the consumer.
+    pub consumer_properties: ClientProperties,
+    /// Further properties of the producers.
+    pub producer_properties: ClientProperties,
+}
+
+impl WorkerConfig {
+    /// A configuration with the defaults: start at the earliest record, 60 s transaction timeout, 30 s grace period.
+    pub fn new(
+        name: impl Into<String>,
+        brokers: impl Into<String>,
+        group: impl Into<String>,
+        topics: impl IntoIterator<Item = impl Into<String>>,
+        delivery: Delivery,
+    ) -> Self {
+        WorkerConfig {
+            name: name.into(),
+            brokers: brokers.into(),
+            group: group.into(),
+            group_instance_id: None,
+            topics: topics.into_iter().map(Into::into).collect(),
+            start_from: StartFrom::default(),
+            delivery,
+            output_topics: Vec::new(),
+            dead_letter_topic: None,
+            batch: BatchLimits::default(),
+            compression: Compression::default(),
+            transaction_timeout: Duration::from_secs(60),
+            grace_period: Duration::from_secs(30),
+            consumer_properties: ClientProperties::new(),
+            producer_properties: ClientProperties::new(),
+        }
+    }
+
+    /// Checks what can be checked without a broker.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with every problem.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut problems = Vec::new();
+        for (what, value) in [("name", &self.name), ("brokers", &self.brokers), ("group", &self.group)] {
+            if value.trim().is_empty() {
+                problems.push(format!("{what} must not be blank"));
+            }
+        }
+        if self.topics.is_empty() {
+            problems.push("topics must name at least one topic".to_owned());
+        }
+        for (i, topic) in self.topics.iter().enumerate() {
+            if topic.trim().is_empty() {
+                problems.push("topics must not contain a blank name".to_owned());
+            }
+            if self.topics[..i].contains(topic) {
+                problems.push(format!("topics names {topic} twice"));
+            }
+        }
+        if let Delivery::ExactlyOnce { transactional_id } = &self.delivery
+            && transactional_id.trim().is_empty()
+        {
+            problems
+                .push("transactional_id must not be blank; choose one that stays the same over restarts".to_owned());
+        }
+        if self.batch.max_poll_records == 0 {
+            problems.push("max_poll_records must be at least 1".to_owned());
+        }
+        if matches!(self.delivery, Delivery::ExactlyOnce { .. })
+            && self.batch.commit_interval + self.batch.max_processing_time >= self.transaction_timeout
+        {
+            problems.push(format!(
+                "transaction_timeout ({:?}) must be longer than commit_interval and max_processing_time together",
+                self.transaction_timeout
+            ));
+        }
+        for (role, properties) in
+            [(ClientRole::Consumer, &self.consumer_properties), (ClientRole::Producer, &self.producer_properties)]
+        {
+            for name in properties.keys() {
+                if let Some(reason) = owned_property(role, name) {
+                    problems.push(format!("client property {name} cannot be set: {reason}"));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(Error::Config { problems }) }
+    }
+}
+
+/// Which client a property is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientRole {
+    /// The consumer of a worker.
+    Consumer,
+    /// The producer of a lane.
+    Producer,
+}
+
+/// Why a librdkafka property cannot be set by a user; `None` if it can.
+#[must_use]
+pub fn owned_property(role: ClientRole, name: &str) -> Option<&'static str> {
+    let reason = match name {
+        "bootstrap.servers" | "metadata.broker.list" => "the brokers key sets it",
+        "metadata.recovery.strategy" => "re-bootstrapping can leave a transaction call hanging",
+        "group.id" | "group.instance.id" if role == ClientRole::Consumer => "a key of the input sets it",
+        "enable.auto.commit"
+        | "enable.auto.offset.store"
+        | "auto.commit.interval.ms"
+        | "auto.commit.enable"
+        | "offset.store.method" => "positions are committed with the results only",
+        "auto.offset.reset" => "start_from_latest decides for a new group; later, a position out of range must be loud",
+        "isolation.level" => "records of aborted transactions must never be read",
+        "partition.assignment.strategy" => "equal partition numbers of all topics must meet in one task",
+        "group.protocol" | "group.remote.assignor" => "only the classic group protocol is supported",
+        "transactional.id" => "it follows from transactional_id and the partition",
+        "transaction.timeout.ms" => "transaction_timeout sets it",
+        "enable.idempotence"
+        | "enable.gapless.guarantee"
+        | "max.in.flight"
+        | "max.in.flight.requests.per.connection" => "without idempotence retries reorder and double records",
+        "retries" | "message.send.max.retries" => "idempotence needs them",
+        "acks" | "request.required.acks" => "the acks key of the output sets it",
+        "compression.type" | "compression.codec" => "the compression key of the output sets it",
+        "partitioner" => "keyed records must land where Java producers put them",
+        "delivery.report.only.error" | "dr_cb" | "dr_msg_cb" => "every delivery is checked",
+        _ => return None,
+    };
+    Some(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_reported_at_once() {
+        let mut config =
+            WorkerConfig::new("", " ", "g", ["a", "a"], Delivery::ExactlyOnce { transactional_id: String::new() });
+        config.consumer_properties.insert("isolation.level".into(), "read_uncommitted".into());
+        let Err(Error::Config { problems }) = config.validate() else { panic!("must be refused") };
+        assert_eq!(problems.len(), 5, "{problems:?}");
+    }
+}

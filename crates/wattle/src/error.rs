@@ -1,0 +1,158 @@
+//! What can go wrong, in words that an operator can act on.
+
+use std::time::Duration;
+
+use crate::kafka::{self, Offset, Position};
+
+/// Why a worker could not run, or stopped. [`Error::exit`] groups them by what a caller does next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration cannot work.
+    #[error("the configuration is refused: {}", problems.join("; "))]
+    Config {
+        /// Each says what and what to do.
+        problems: Vec<String>,
+    },
+    /// No broker answered at start.
+    #[error("no broker answers at {brokers} within {} s: check the address and that the broker is up", within.as_secs())]
+    Unreachable {
+        /// The addresses that were tried.
+        brokers: String,
+        /// How long.
+        within: Duration,
+        /// What the client said last.
+        #[source]
+        source: kafka::Error,
+    },
+    /// Topics are not there, or do not fit together.
+    #[error("{text}")]
+    Topics {
+        /// Names the topics, and what to do.
+        text: String,
+    },
+    /// A setting of ours and a setting of the broker's contradict each other.
+    #[error("{text}")]
+    BrokerSetting {
+        /// Both settings with their values, and what to do.
+        text: String,
+    },
+    /// The stage could not process a record, and no dead-letter topic is set.
+    #[error(
+        "task {task} stopped at {topic}/{partition} offset {offset}{}: {reason}; nothing of its batch was committed. \
+         Fix the record or the program, or set a dead-letter topic (error_output) to move such records aside",
+        key.as_deref().map(|k| format!(" (key {k})")).unwrap_or_default()
+    )]
+    Record {
+        /// The task: the partition's number.
+        task: i32,
+        /// Where the record is.
+        topic: String,
+        /// Where the record is.
+        partition: i32,
+        /// Where the record is.
+        offset: Offset,
+        /// The record's key, quoted, where it is short and printable.
+        key: Option<String>,
+        /// What the stage said.
+        reason: String,
+    },
+    /// A broker refused an output for good.
+    #[error("{text}")]
+    Refused {
+        /// Names topic, partition, size, the input record, and what to do.
+        text: String,
+    },
+    /// A position that the topic does not have any more, or not yet.
+    #[error(
+        "the committed position {position} of {topic}/{partition} is outside of the topic's records ({low} to {high}): {cause}. \
+         To go on, stop all members of group {group} and set the position with kafka-consumer-groups --reset-offsets"
+    )]
+    OutOfRange {
+        /// The input topic.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// What the group has committed.
+        position: Position,
+        /// First record that the topic still has.
+        low: i64,
+        /// End of the topic.
+        high: i64,
+        /// The group.
+        group: String,
+        /// The likely cause, with the number of records lost.
+        cause: String,
+    },
+    /// Another producer took the transactional id again and again.
+    #[error(
+        "transactional id {transactional_id} was fenced {times} times within {} s while its partition stayed ours: another process \
+         uses the same transactional_id. Give every pipeline its own, or stop the other one",
+        within.as_secs()
+    )]
+    Fenced {
+        /// The task's transactional id.
+        transactional_id: String,
+        /// How often.
+        times: usize,
+        /// In how long.
+        within: Duration,
+    },
+    /// Something did not end in its time.
+    #[error("{what} did not end within {} s", within.as_secs())]
+    Stuck {
+        /// What, with ids.
+        what: String,
+        /// The bound.
+        within: Duration,
+    },
+    /// The Kafka client failed in a way that has no remedy but a restart.
+    #[error("{what}: {source}")]
+    Kafka {
+        /// What was being done, with ids.
+        what: String,
+        /// What the client said.
+        #[source]
+        source: kafka::Error,
+    },
+    /// A sink or a source outside Kafka failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done, with the path.
+        what: String,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A bug, ours or the stage's: a thread panicked.
+    #[error("{what} panicked: {message}. Nothing of its batch was committed; a restart repeats it")]
+    Panic {
+        /// Which thread.
+        what: String,
+        /// The panic's text.
+        message: String,
+    },
+}
+
+/// What a caller does about an error: the CLI's exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The run failed; a restart goes on from the last commit.
+    Failed = 1,
+    /// The configuration is refused; a restart does not help.
+    Config = 2,
+    /// No broker at start; try again later.
+    Unreachable = 3,
+}
+
+impl Error {
+    /// The exit code that fits.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Error::Config { .. } => Exit::Config,
+            Error::Unreachable { .. } => Exit::Unreachable,
+            _ => Exit::Failed,
+        }
+    }
+}

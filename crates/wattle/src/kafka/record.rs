@@ -1,0 +1,161 @@
+//! Records as they are read: a [`Batch`] holds the bytes of many in one allocation, a [`Record`] is a view of one.
+
+use std::ops::Range;
+
+use super::position::Offset;
+
+/// One header. Kafka keeps their order, allows a name more than once, and tells a null value from an empty one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The name.
+    pub name: String,
+    /// The value; `None` is null.
+    pub value: Option<Vec<u8>>,
+}
+
+/// A record that a stage is given. `None` is null, which is not the same as empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The topic it was read from; for a file, the file's path.
+    pub topic: &'a str,
+    /// The partition it was read from.
+    pub partition: i32,
+    /// Its offset there; for a file, the line number, from 1; for `generate`, the sequence number, from 0.
+    pub offset: Offset,
+    /// Milliseconds since 1970-01-01T00:00:00Z, by its producer or, where the topic says so, by the broker.
+    pub timestamp: Option<i64>,
+    /// The key's bytes.
+    pub key: Option<&'a [u8]>,
+    /// The value's bytes; `None` is a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// The headers in their order.
+    pub headers: &'a [Header],
+}
+
+/// Records in the order in which they will be processed. Their bytes share one buffer, which is kept when the batch is cleared.
+#[derive(Debug, Default)]
+pub struct Batch {
+    topics: Vec<String>,
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    topic: u32,
+    partition: i32,
+    offset: Offset,
+    timestamp: Option<i64>,
+    key: Option<Range<usize>>,
+    value: Option<Range<usize>>,
+    headers: Vec<Header>,
+}
+
+impl Batch {
+    /// An empty batch of records from these topics; records are ordered as their topics are here.
+    #[must_use]
+    pub fn new(topics: Vec<String>) -> Self {
+        Batch { topics, entries: Vec::new(), bytes: Vec::new() }
+    }
+
+    /// Copies a record in. `topic` is an index into the topics given to [`Batch::new`]; `record.topic` is not looked at.
+    pub fn push(&mut self, topic: usize, record: &Record<'_>) {
+        let key = record.key.map(|bytes| self.store(bytes));
+        let value = record.value.map(|bytes| self.store(bytes));
+        self.entries.push(Entry {
+            topic: u32::try_from(topic).expect("fewer than 2^32 topics"),
+            partition: record.partition,
+            offset: record.offset,
+            timestamp: record.timestamp,
+            key,
+            value,
+            headers: record.headers.to_vec(),
+        });
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    /// Puts the records in processing order: by partition, then in the order of the topics, then by offset.
+    pub(crate) fn order(&mut self) {
+        self.entries.sort_by_key(|e| (e.partition, e.topic, e.offset));
+    }
+
+    /// The record at `index` in processing order.
+    ///
+    /// # Panics
+    /// Where `index` is not below [`Batch::len`].
+    #[must_use]
+    pub fn get(&self, index: usize) -> Record<'_> {
+        let entry = &self.entries[index];
+        Record {
+            topic: &self.topics[entry.topic as usize],
+            partition: entry.partition,
+            offset: entry.offset,
+            timestamp: entry.timestamp,
+            key: entry.key.clone().map(|range| &self.bytes[range]),
+            value: entry.value.clone().map(|range| &self.bytes[range]),
+            headers: &entry.headers,
+        }
+    }
+
+    /// The index of the record's topic among the batch's topics.
+    pub(crate) fn topic_index(&self, index: usize) -> usize {
+        self.entries[index].topic as usize
+    }
+
+    /// How many records it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes of all keys and values.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Removes the records; the memory stays.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(partition: i32, offset: i64, value: Option<&[u8]>) -> Record<'_> {
+        Record { topic: "", partition, offset: Offset(offset), timestamp: None, key: None, value, headers: &[] }
+    }
+
+    #[test]
+    fn records_are_ordered_by_topic_then_offset() {
+        let mut batch = Batch::new(vec!["a".into(), "b".into()]);
+        batch.push(1, &record(0, 1, Some(b"b1")));
+        batch.push(0, &record(0, 7, Some(b"a7")));
+        batch.push(0, &record(0, 5, Some(b"a5")));
+        batch.order();
+        let values: Vec<_> = (0..batch.len()).map(|i| batch.get(i).value.expect("a value")).collect();
+        assert_eq!(values, [b"a5", b"a7", b"b1"]);
+    }
+
+    #[test]
+    fn null_and_empty_stay_apart() {
+        let mut batch = Batch::new(vec!["a".into()]);
+        batch.push(0, &record(0, 0, None));
+        batch.push(0, &record(0, 1, Some(b"")));
+        assert_eq!((batch.get(0).value, batch.get(1).value), (None, Some(b"".as_slice())));
+    }
+}

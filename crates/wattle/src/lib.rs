@@ -1,0 +1,32 @@
+//! Exactly-once stream processing on Kafka.
+//!
+//! A [`Worker`] reads topics, runs a [`Transformer`] over their records, and writes what it emits. Outputs and positions
+//! commit in one Kafka transaction for each input partition. The principle: *the position travels with the data*.
+//!
+//! # Layout
+//! The data path, in the order in which a record takes it:
+//! `worker` (the consumer, its assignment) → `lane` (one producer and the tasks that commit together: fence, transaction,
+//! commit) → `task` (positions, processing) → `stage` (what a user writes). `kafka` is the only place that touches
+//! librdkafka.
+
+mod config;
+mod error;
+pub mod kafka;
+mod lane;
+mod metrics;
+mod source;
+mod stage;
+mod task;
+mod worker;
+
+pub use config::{
+    BatchLimits, ClientProperties, ClientRole, Compression, Delivery, SinkFactory, StartFrom, WorkerConfig,
+    owned_property,
+};
+pub use error::{Error, Exit};
+pub use kafka::{Batch, Header, Offset, Position, Record};
+pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
+pub use metrics::{Metrics, Snapshot};
+pub use source::{Fill, Source, run_source};
+pub use stage::{FnTransformer, Message, Output, Sent, StageError, Transformer, transformer};
+pub use worker::{Lag, Monitor, PartitionLag, Stop, Worker};

@@ -1,0 +1,225 @@
+//! What a stage emits: a [`Message`] is one record to be; an [`Output`] gathers those of a batch, in order, in memory.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::StageError;
+use crate::kafka::{Header, Record};
+
+/// A record to be written. `None` as key or value is null; a null value is a tombstone.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    topic: Cow<'a, str>,
+    partition: Option<i32>,
+    timestamp: Option<i64>,
+    key: Option<Cow<'a, [u8]>>,
+    value: Option<Cow<'a, [u8]>>,
+    headers: Cow<'a, [Header]>,
+}
+
+impl<'a> Message<'a> {
+    /// A message to a topic, with null key and value, no headers, and the input record's timestamp.
+    pub fn to(topic: impl Into<Cow<'a, str>>) -> Self {
+        Message {
+            topic: topic.into(),
+            partition: None,
+            timestamp: None,
+            key: None,
+            value: None,
+            headers: Cow::Borrowed(&[]),
+        }
+    }
+
+    /// The same key, value, headers and timestamp, to another topic; the partition follows from the key.
+    pub fn copy(record: &Record<'a>, topic: impl Into<Cow<'a, str>>) -> Self {
+        Message {
+            topic: topic.into(),
+            partition: None,
+            timestamp: record.timestamp,
+            key: record.key.map(Cow::Borrowed),
+            value: record.value.map(Cow::Borrowed),
+            headers: Cow::Borrowed(record.headers),
+        }
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Option<&'a [u8]>>) -> Self {
+        self.key = key.into().map(Cow::Borrowed);
+        self
+    }
+
+    /// Sets the value's bytes; `None` makes a tombstone.
+    #[must_use]
+    pub fn value(mut self, value: impl Into<Option<&'a [u8]>>) -> Self {
+        self.value = value.into().map(Cow::Borrowed);
+        self
+    }
+
+    /// Sets the value to the JSON text of `value`.
+    ///
+    /// # Errors
+    /// Where `value` has no JSON form, for example a map with keys that are not strings.
+    pub fn json(mut self, value: &impl Serialize) -> Result<Self, StageError> {
+        self.value = Some(Cow::Owned(serde_json::to_vec(value)?));
+        Ok(self)
+    }
+
+    /// Sets the headers.
+    #[must_use]
+    pub fn headers(mut self, headers: impl Into<Cow<'a, [Header]>>) -> Self {
+        self.headers = headers.into();
+        self
+    }
+
+    /// Sets the timestamp, in milliseconds since 1970-01-01T00:00:00Z.
+    #[must_use]
+    pub fn timestamp(mut self, millis: i64) -> Self {
+        self.timestamp = Some(millis);
+        self
+    }
+
+    /// Sets the partition. Without it, the key's murmur2 hash decides, as with Java producers; a null key goes anywhere.
+    #[must_use]
+    pub fn partition(mut self, partition: i32) -> Self {
+        self.partition = Some(partition);
+        self
+    }
+}
+
+/// The messages of a batch in the order in which they were sent. The bytes share one buffer.
+#[derive(Debug, Default)]
+pub struct Output {
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+    /// Timestamp of the record that is being processed, for messages that set none.
+    inherited: Option<i64>,
+    /// Index in its batch of the record that is being processed.
+    source: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    topic: Range<usize>,
+    partition: Option<i32>,
+    timestamp: Option<i64>,
+    key: Option<Range<usize>>,
+    value: Option<Range<usize>>,
+    headers: Vec<Header>,
+    source: usize,
+}
+
+/// A gathered message, as a sink reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// The topic it goes to.
+    pub topic: &'a str,
+    /// The partition, where the stage chose one.
+    pub partition: Option<i32>,
+    /// Milliseconds since 1970-01-01T00:00:00Z; `None` lets the producer set it.
+    pub timestamp: Option<i64>,
+    /// The key's bytes.
+    pub key: Option<&'a [u8]>,
+    /// The value's bytes.
+    pub value: Option<&'a [u8]>,
+    /// The headers in their order.
+    pub headers: &'a [Header],
+    /// Index in the batch of the record that it was made from.
+    pub source: usize,
+}
+
+/// How much an [`Output`] held at some moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Output {
+    /// Adds a message. It is copied, so what it borrows may change afterwards.
+    // By value: a message is built for this call.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn send(&mut self, message: Message<'_>) {
+        let topic = self.store(message.topic.as_bytes());
+        let key = message.key.as_deref().map(|bytes| self.store(bytes));
+        let value = message.value.as_deref().map(|bytes| self.store(bytes));
+        self.entries.push(Entry {
+            topic,
+            partition: message.partition,
+            timestamp: message.timestamp.or(self.inherited),
+            key,
+            value,
+            headers: message.headers.into_owned(),
+            source: self.source,
+        });
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    /// How many messages it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The messages in the order in which they were sent.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Sent<'_>> {
+        (0..self.entries.len()).map(|index| self.get(index))
+    }
+
+    /// The message at `index`.
+    ///
+    /// # Panics
+    /// Where `index` is not below [`Output::len`].
+    #[must_use]
+    pub fn get(&self, index: usize) -> Sent<'_> {
+        let entry = &self.entries[index];
+        Sent {
+            topic: std::str::from_utf8(&self.bytes[entry.topic.clone()]).expect("stored from a str"),
+            partition: entry.partition,
+            timestamp: entry.timestamp,
+            key: entry.key.clone().map(|range| &self.bytes[range]),
+            value: entry.value.clone().map(|range| &self.bytes[range]),
+            headers: &entry.headers,
+            source: entry.source,
+        }
+    }
+
+    /// Removes the messages; the memory stays.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.bytes.clear();
+    }
+
+    /// Tells which record the following messages are made from.
+    pub(crate) fn from_record(&mut self, source: usize, timestamp: Option<i64>) {
+        self.source = source;
+        self.inherited = timestamp;
+    }
+
+    pub(crate) fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { entries: self.entries.len(), bytes: self.bytes.len() }
+    }
+
+    /// Takes back what was sent since `mark`.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        self.entries.truncate(mark.entries);
+        self.bytes.truncate(mark.bytes);
+    }
+}

@@ -1,0 +1,3 @@
+//! One input partition number across all input topics.
+
+pub(crate) mod process;
