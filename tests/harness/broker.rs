@@ -1,0 +1,156 @@
+//! A real broker of our own: start, stop, kill, freeze.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::cluster::Cluster;
+use super::proxy::Proxy;
+use super::watchdog::Watchdog;
+
+/// A single-node Kafka in a folder. Its second listener is advertised behind a [`Proxy`].
+pub(crate) struct Broker {
+    dir: PathBuf,
+    port: u16,
+    controller: u16,
+    cluster: Cluster,
+    proxy: Proxy,
+    watchdog: Arc<Watchdog>,
+}
+
+/// Short sessions and short back-offs: a fault's consequences come in seconds, and a killed broker may register again at once.
+const SETTINGS: &str = "\
+group.min.session.timeout.ms=1000
+broker.session.timeout.ms=1500
+broker.heartbeat.interval.ms=300
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+log.cleaner.backoff.ms=500
+log.cleaner.dedupe.buffer.size=4194304
+log.initial.task.delay.ms=500
+";
+
+impl Broker {
+    /// Starts one in `dir`.
+    pub(crate) fn start(dir: &Path, watchdog: Arc<Watchdog>) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        let [port, controller, behind, front] = free_ports()?;
+        let settings = format!(
+            "{SETTINGS}\
+             listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{behind},CONTROLLER://127.0.0.1:{controller}\n\
+             advertised.listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{front}\n\
+             listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT\n"
+        );
+        fs::write(dir.join("extra.properties"), settings)?;
+        let proxy = Proxy::start(front, behind)?;
+        let cluster = Cluster::new(format!("127.0.0.1:{port}"));
+        let broker = Broker { dir: dir.to_owned(), port, controller, cluster, proxy, watchdog };
+        broker.start_again();
+        Ok(broker)
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> String {
+        self.cluster.address().to_owned()
+    }
+
+    /// What it holds.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Where clients connect whose requests are to be held.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    /// Where its topics' files are.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Starts it after [`Broker::stop`] or [`Broker::kill`]; does nothing while it runs.
+    pub(crate) fn start_again(&self) {
+        self.script("start", &[&self.port.to_string()]);
+        self.watchdog.add(self.pid());
+    }
+
+    /// Clean stop.
+    pub(crate) fn stop(&self) {
+        let pid = self.pid();
+        self.script("stop", &[]);
+        self.watchdog.forget(pid);
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&self) {
+        let pid = self.pid();
+        self.script("kill", &[]);
+        self.watchdog.forget(pid);
+    }
+
+    /// Stops it from running without ending it, or lets it go on.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).expect("a pid fits");
+        kill(Pid::from_raw(pid), signal).expect("the broker runs");
+    }
+
+    /// Runs one of Kafka's own tools and returns what it prints.
+    pub(crate) fn tool(&self, class: &str, arguments: &[&str]) -> String {
+        let output = self.script("tool", &[&[class], arguments].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn pid(&self) -> u32 {
+        let text = fs::read_to_string(self.dir.join("broker.pid")).expect("the broker was started");
+        text.trim().parse().expect("a pid")
+    }
+
+    /// Runs `scripts/kafka`, which must not outlive us either.
+    fn script(&self, command: &str, arguments: &[&str]) -> Output {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/kafka");
+        let log = fs::File::options().create(true).append(true).open(self.dir.join("script.log")).expect("a log");
+        let child = Command::new(script)
+            .arg(command)
+            .arg(&self.dir)
+            .args(arguments)
+            .env("KAFKA_CONTROLLER_PORT", self.controller.to_string())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("scripts/kafka runs");
+        let pid = child.id();
+        self.watchdog.add(pid);
+        let output = child.wait_with_output().expect("our child");
+        self.watchdog.forget(pid);
+        assert!(
+            output.status.success(),
+            "scripts/kafka {command} {} failed: {}",
+            self.dir.display(),
+            fs::read_to_string(self.dir.join("script.log")).unwrap_or_default()
+        );
+        output
+    }
+}
+
+/// Ports that are free now and given to nobody else here, from below the range that outgoing connections take theirs from: a
+/// broker that is killed finds its ports free again.
+fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
+    static NEXT: Mutex<u16> = Mutex::new(0);
+    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    if *next == 0 {
+        *next = 10_000 + u16::try_from(std::process::id() % 20_000).expect("below 20 000");
+    }
+    let mut ports = [0; N];
+    for port in &mut ports {
+        *port = (*next..32_000)
+            .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+            .ok_or(io::ErrorKind::AddrInUse)?;
+        *next = *port + 1;
+    }
+    Ok(ports)
+}

@@ -1,0 +1,233 @@
+//! Looks at a broker from outside, with clients of its own: topics, ends, groups, open transactions.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaResult;
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::wait::{PATIENCE, wait_until};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What a reader sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    ReadCommitted,
+    ReadUncommitted,
+}
+
+impl Isolation {
+    /// Kafka's name for it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "read_committed",
+            Isolation::ReadUncommitted => "read_uncommitted",
+        }
+    }
+}
+
+/// Client properties that every client here has. Back-offs are short, since brokers come and go.
+pub(crate) fn client(address: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", address).set("reconnect.backoff.max.ms", "200");
+    config.set("metadata.recovery.strategy", "none").set("log_level", "2");
+    config
+}
+
+/// The view of one broker.
+pub(crate) struct Cluster {
+    address: String,
+    committed: OnceLock<BaseConsumer>,
+    uncommitted: OnceLock<BaseConsumer>,
+}
+
+impl Cluster {
+    /// Nothing connects before the first question.
+    pub(crate) fn new(address: String) -> Self {
+        Cluster { address, committed: OnceLock::new(), uncommitted: OnceLock::new() }
+    }
+
+    /// The broker's address.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Creates a topic and waits until the broker leads its partitions.
+    pub(crate) fn create_topic(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
+        let topic = NewTopic {
+            name,
+            num_partitions: partitions,
+            replication: TopicReplication::Fixed(1),
+            config: configs.to_vec(),
+        };
+        let results = answer(self.admin().create_topics([&topic], &options()));
+        assert!(results[0].is_ok(), "{results:?}");
+        wait_until(&format!("{name} is there"), PATIENCE, || self.partitions(name) == Some(partitions));
+    }
+
+    /// Deletes a topic and waits until it is gone.
+    pub(crate) fn delete_topic(&self, name: &str) {
+        let results = answer(self.admin().delete_topics(&[name], &options()));
+        assert!(results[0].is_ok(), "{results:?}");
+        wait_until(&format!("{name} is gone"), PATIENCE, || self.partitions(name).is_none());
+    }
+
+    /// Deletes the records before `offset`.
+    pub(crate) fn delete_records(&self, topic: &str, partition: i32, offset: i64) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("a valid offset");
+        answer(self.admin().delete_records(&list, &options()));
+        wait_until("the records are deleted", PATIENCE, || {
+            self.range(topic, partition, Isolation::ReadUncommitted).0 == offset
+        });
+    }
+
+    /// How many partitions a topic has, if it is there.
+    pub(crate) fn partitions(&self, topic: &str) -> Option<i32> {
+        let metadata = self.reader(Isolation::ReadUncommitted).fetch_metadata(None, TIMEOUT).expect("metadata");
+        let found = metadata.topics().iter().find(|t| t.name() == topic && t.error().is_none())?;
+        let led = found.partitions().iter().filter(|p| p.leader() >= 0).count();
+        (led > 0).then(|| i32::try_from(led).expect("few"))
+    }
+
+    /// First offset and end of a partition: its high watermark, or its last stable offset.
+    pub(crate) fn range(&self, topic: &str, partition: i32, isolation: Isolation) -> (i64, i64) {
+        self.reader(isolation).fetch_watermarks(topic, partition, TIMEOUT).expect("watermarks")
+    }
+
+    /// Ends of all partitions of a topic.
+    pub(crate) fn ends(&self, topic: &str, isolation: Isolation) -> Vec<i64> {
+        let count = self.partitions(topic).unwrap_or_else(|| panic!("no topic {topic}"));
+        (0..count).map(|p| self.range(topic, p, isolation).1).collect()
+    }
+
+    /// Partitions of these topics that have a transaction without an end: their last stable offset is not their end.
+    pub(crate) fn open_transactions(&self, topics: &[&str]) -> Vec<String> {
+        let mut open = Vec::new();
+        for topic in topics {
+            // In this order: a transaction that begins in between must not look open for ever.
+            let ends = self.ends(topic, Isolation::ReadUncommitted);
+            let stable = self.ends(topic, Isolation::ReadCommitted);
+            for (partition, (end, stable)) in ends.iter().zip(&stable).enumerate() {
+                if stable < end {
+                    open.push(format!("{topic}/{partition}: stable to {stable} of {end}"));
+                }
+            }
+        }
+        open
+    }
+
+    /// A consumer group's view.
+    pub(crate) fn group(&self, name: &str) -> Group<'_> {
+        let consumer = client(&self.address).set("group.id", name).set("isolation.level", "read_uncommitted").create();
+        Group { cluster: self, name: name.to_owned(), consumer: consumer.expect("a consumer") }
+    }
+
+    fn reader(&self, isolation: Isolation) -> &BaseConsumer {
+        let cell = match isolation {
+            Isolation::ReadCommitted => &self.committed,
+            Isolation::ReadUncommitted => &self.uncommitted,
+        };
+        cell.get_or_init(|| {
+            client(&self.address).set("isolation.level", isolation.name()).create().expect("a consumer")
+        })
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        client(&self.address).create().expect("an admin client")
+    }
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().operation_timeout(Some(TIMEOUT))
+}
+
+/// Blocks until the admin client has its answer.
+fn answer<T>(asked: impl Future<Output = KafkaResult<T>>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(asked).expect("the broker answers")
+}
+
+/// A consumer group, seen without joining it.
+pub(crate) struct Group<'a> {
+    cluster: &'a Cluster,
+    name: String,
+    consumer: BaseConsumer,
+}
+
+impl Group<'_> {
+    /// Committed positions of a topic, a partition after the other; pending transactions do not count.
+    pub(crate) fn committed(&self, topic: &str) -> Vec<Option<i64>> {
+        let count = self.cluster.partitions(topic).unwrap_or_else(|| panic!("no topic {topic}"));
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(topic, 0, count - 1);
+        let found = self.consumer.committed_offsets(list, TIMEOUT).expect("committed positions");
+        let by_partition: BTreeMap<i32, Option<i64>> =
+            found.elements().iter().map(|e| (e.partition(), e.offset().to_raw().filter(|&o| o >= 0))).collect();
+        by_partition.into_values().collect()
+    }
+
+    /// The sum of the committed positions of these topics.
+    pub(crate) fn progress(&self, topics: &[&str]) -> i64 {
+        topics.iter().flat_map(|topic| self.committed(topic)).flatten().sum()
+    }
+
+    /// What is between the committed positions and the ends, as a `read_committed` reader counts.
+    pub(crate) fn lag(&self, topics: &[&str]) -> i64 {
+        let of_topic = |topic: &&str| {
+            let ends = self.cluster.ends(topic, Isolation::ReadCommitted);
+            let committed = self.committed(topic);
+            ends.iter().zip(committed).map(|(end, at)| end - at.unwrap_or(0)).sum::<i64>()
+        };
+        topics.iter().map(of_topic).sum()
+    }
+
+    /// Returns when the group has committed everything.
+    pub(crate) fn wait_drained(&self, topics: &[&str], patience: Duration) {
+        wait_until(&format!("group {} has lag 0", self.name), patience, || self.lag(topics) == 0);
+    }
+
+    /// Members and how many partitions each has; `None` while the group rebalances or is not there.
+    pub(crate) fn members(&self) -> Option<Vec<usize>> {
+        // An answer in part: a coordinator that is loading. The caller asks again.
+        let list = self.consumer.fetch_group_list(Some(&self.name), TIMEOUT).ok()?;
+        let group = list.groups().first().filter(|group| group.state() == "Stable")?;
+        Some(group.members().iter().map(|member| member.assignment().map_or(0, assigned)).collect())
+    }
+
+    /// Returns when the group is stable with members that have so many partitions each, in any order.
+    pub(crate) fn wait_members(&self, wanted: &[usize], patience: Duration) {
+        wait_until(&format!("group {} has members with {wanted:?} partitions", self.name), patience, || {
+            self.members().is_some_and(|mut found| {
+                found.sort_unstable();
+                found == wanted
+            })
+        });
+    }
+}
+
+/// How many partitions a member's assignment has: version, then an array of (topic, array of partitions).
+fn assigned(mut bytes: &[u8]) -> usize {
+    fn take<'b>(bytes: &mut &'b [u8], n: usize) -> &'b [u8] {
+        let (head, tail) = bytes.split_at(n.min(bytes.len()));
+        *bytes = tail;
+        head
+    }
+    let number = |bytes: &mut &[u8]| take(bytes, 4).iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
+    take(&mut bytes, 2);
+    let mut total = 0;
+    for _ in 0..number(&mut bytes) {
+        let name = take(&mut bytes, 2).iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
+        take(&mut bytes, name);
+        let partitions = number(&mut bytes);
+        take(&mut bytes, 4 * partitions);
+        total += partitions;
+    }
+    total
+}

@@ -1,0 +1,154 @@
+//! The oracle: every record that went in comes out once, in order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::{Offset, TopicPartitionList};
+
+use super::cluster::{Cluster, Isolation, client};
+
+/// Reads a topic from its beginning to its end.
+///
+/// # Panics
+/// If the end is not reached while records keep failing to come for 60 s.
+pub(crate) fn read(cluster: &Cluster, topic: &str, isolation: Isolation, mut each: impl FnMut(&BorrowedMessage)) {
+    let consumer: BaseConsumer = client(cluster.address())
+        .set("group.id", "ledger")
+        .set("enable.auto.commit", "false")
+        .set("isolation.level", isolation.name())
+        .set("enable.partition.eof", "true")
+        .set("fetch.wait.max.ms", "20")
+        .create()
+        .expect("a consumer");
+    let count = cluster.partitions(topic).unwrap_or_else(|| panic!("no topic {topic}"));
+    let mut list = TopicPartitionList::new();
+    for partition in 0..count {
+        list.add_partition_offset(topic, partition, Offset::Beginning).expect("a valid offset");
+    }
+    consumer.assign(&list).expect("assigned");
+    let mut open: Vec<i32> = (0..count).collect();
+    let mut last = Instant::now();
+    while !open.is_empty() {
+        assert!(last.elapsed() < Duration::from_secs(60), "{topic}: no end of partitions {open:?}");
+        match consumer.poll(Duration::from_millis(100)) {
+            None => continue,
+            Some(Ok(message)) => each(&message),
+            Some(Err(KafkaError::PartitionEOF(partition))) => open.retain(|p| *p != partition),
+            Some(Err(error)) => panic!("{topic}: {error}"),
+        }
+        last = Instant::now();
+    }
+}
+
+/// A record, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) partition: i32,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
+    pub(crate) timestamp: Option<i64>,
+}
+
+impl Seen {
+    /// The value as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(self.value.as_deref().unwrap_or_default()).into_owned()
+    }
+
+    /// The text of the first header of this name.
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let (_, value) = self.headers.iter().find(|(n, _)| n == name)?;
+        Some(String::from_utf8_lossy(value.as_deref().unwrap_or_default()).into_owned())
+    }
+}
+
+/// All records of a topic that a `read_committed` reader sees: for topics with few of them.
+pub(crate) fn records(cluster: &Cluster, topic: &str) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    read(cluster, topic, Isolation::ReadCommitted, |message| {
+        let headers = message.headers().map_or_else(Vec::new, |headers| {
+            headers.iter().map(|h| (h.key.to_owned(), h.value.map(<[u8]>::to_vec))).collect()
+        });
+        seen.push(Seen {
+            partition: message.partition(),
+            key: message.key().map(<[u8]>::to_vec),
+            value: message.payload().map(<[u8]>::to_vec),
+            headers,
+            timestamp: message.timestamp().to_millis(),
+        });
+    });
+    seen
+}
+
+/// How many records a reader sees.
+pub(crate) fn count(cluster: &Cluster, topic: &str, isolation: Isolation) -> u64 {
+    let mut count = 0;
+    read(cluster, topic, isolation, |_| count += 1);
+    count
+}
+
+/// What a topic holds of the records of a [`Load`](super::load::Load).
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    times: BTreeMap<u64, u32>,
+    /// Records that overtook one that was before them in their input partition.
+    disorder: Vec<String>,
+}
+
+impl Ledger {
+    /// What a `read_committed` reader sees.
+    pub(crate) fn of(cluster: &Cluster, topic: &str) -> Self {
+        let mut ledger = Ledger::default();
+        let mut latest: HashMap<(i32, String), u64> = HashMap::new();
+        read(cluster, topic, Isolation::ReadCommitted, |message| {
+            let (id, from) = parse(message.payload().unwrap_or_default());
+            *ledger.times.entry(id).or_default() += 1;
+            let latest = latest.entry((message.partition(), from)).or_insert(id);
+            if id < *latest && ledger.disorder.len() < 10 {
+                ledger.disorder.push(format!("{id} after {latest} in {topic}/{}", message.partition()));
+            }
+            *latest = id.max(*latest);
+        });
+        ledger
+    }
+
+    /// # Panics
+    /// Unless every id is there exactly once, no other is, and those of an input partition are in order.
+    pub(crate) fn assert_exact(&self, ids: Range<u64>) {
+        self.assert_complete(ids.clone());
+        let twice: Vec<_> = self.times.iter().filter(|(_, times)| **times > 1).collect();
+        assert!(
+            twice.is_empty(),
+            "{} records are there more than once: {:?} ..",
+            twice.len(),
+            &twice[..twice.len().min(10)]
+        );
+        assert!(self.disorder.is_empty(), "records are out of order: {:?}", self.disorder);
+    }
+
+    /// # Panics
+    /// Unless every id is there, and no other.
+    pub(crate) fn assert_complete(&self, ids: Range<u64>) {
+        let missing: Vec<u64> = ids.clone().filter(|id| !self.times.contains_key(id)).collect();
+        assert!(
+            missing.is_empty(),
+            "{} of {ids:?} are missing: {:?} ..",
+            missing.len(),
+            &missing[..missing.len().min(10)]
+        );
+        let strange: Vec<_> = self.times.keys().filter(|id| !ids.contains(id)).take(10).collect();
+        assert!(strange.is_empty(), "not of this load: {strange:?}");
+    }
+}
+
+/// The id and the input partition that a record's value tells.
+fn parse(value: &[u8]) -> (u64, String) {
+    let value: serde_json::Value = serde_json::from_slice(value).expect("values are JSON");
+    let id = value["i"].as_u64().expect("an id");
+    (id, value["from"].as_str().expect("an input partition").to_owned())
+}

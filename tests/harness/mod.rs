@@ -1,0 +1,18 @@
+//! What the promises are tested with: a real broker, separate processes, independent clients, and an oracle.
+//!
+//! `context` starts the broker and the binary under test once; a promise gets a `room`: its own names and folder.
+//! `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what Kafka holds, and
+//! `ledger` judges it; `proxy` holds a client's requests back; `watchdog` ends everything even if this process is killed.
+
+pub(crate) mod broker;
+pub(crate) mod cluster;
+pub(crate) mod context;
+pub(crate) mod ledger;
+pub(crate) mod load;
+pub(crate) mod pipeline;
+pub(crate) mod process;
+pub(crate) mod proxy;
+pub(crate) mod room;
+pub(crate) mod transaction;
+pub(crate) mod wait;
+pub(crate) mod watchdog;

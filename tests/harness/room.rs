@@ -1,0 +1,112 @@
+//! A promise's own names and folder.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::broker::Broker;
+use super::cluster::Cluster;
+use super::context::{Context, OwnBroker};
+use super::load::Load;
+use super::pipeline::Pipeline;
+use super::process::Process;
+
+/// Topics, groups and ids carry the test's name: tests on the shared broker do not meet.
+pub(crate) struct Room {
+    context: Arc<Context>,
+    name: &'static str,
+    folder: PathBuf,
+    files: AtomicUsize,
+}
+
+impl Room {
+    /// For the test of this name.
+    pub(crate) fn new(context: Arc<Context>, name: &'static str) -> Self {
+        let folder = context.root().join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        Room { context, name, folder, files: AtomicUsize::new(0) }
+    }
+
+    /// The small number, or the full one if `WATTLE_FULL=1`.
+    pub(crate) fn number<T>(&self, small: T, full: T) -> T {
+        if self.context.full() { full } else { small }
+    }
+
+    /// The shared broker.
+    pub(crate) fn broker(&self) -> &Broker {
+        self.context.shared_broker()
+    }
+
+    /// The shared broker's contents.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.broker().cluster()
+    }
+
+    /// A broker that may be killed; held until it is dropped.
+    pub(crate) fn own_broker(&self) -> OwnBroker<'_> {
+        self.context.own_broker()
+    }
+
+    /// The test's folder.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// A name of this test's own.
+    pub(crate) fn name(&self, part: &str) -> String {
+        format!("{}.{part}", self.name)
+    }
+
+    /// The consumer group, and the transactional id, of [`Room::copy`].
+    pub(crate) fn group(&self) -> String {
+        self.name.to_owned()
+    }
+
+    /// Creates a topic on the shared broker.
+    pub(crate) fn topic(&self, part: &str, partitions: i32) -> String {
+        self.topic_with(part, partitions, &[])
+    }
+
+    /// The same with topic settings.
+    pub(crate) fn topic_with(&self, part: &str, partitions: i32, configs: &[(&str, &str)]) -> String {
+        let name = self.name(part);
+        self.cluster().create_topic(&name, partitions, configs);
+        name
+    }
+
+    /// Input for the shared broker.
+    pub(crate) fn load(&self, topics: &[&str], partitions: i32) -> Load {
+        let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
+        Load { address: self.broker().address(), topics, partitions }
+    }
+
+    /// A copy on the shared broker whose group and transactional id have the test's name.
+    pub(crate) fn copy(&self, topics: &[&str], output: &str) -> Pipeline {
+        Pipeline::copy(&self.broker().address(), self.name, topics, output)
+    }
+
+    /// Starts `wattle run` with this file.
+    pub(crate) fn run(&self, pipeline: impl ToString) -> Process {
+        self.run_with(pipeline, &[])
+    }
+
+    /// Runs it until everything is processed; it must end well.
+    pub(crate) fn drain(&self, pipeline: impl ToString) -> Process {
+        let mut process = self.run_with(pipeline, &["--drain"]);
+        assert_eq!(process.wait_exit(super::wait::PATIENCE), 0, "exit code of a drained run");
+        process
+    }
+
+    /// Starts `wattle run` with this file and further arguments.
+    pub(crate) fn run_with(&self, pipeline: impl ToString, arguments: &[&str]) -> Process {
+        let file = format!("{}.yaml", self.files.fetch_add(1, Ordering::Relaxed));
+        fs::write(self.folder.join(&file), pipeline.to_string()).expect("a pipeline file");
+        self.wattle(&[&["run", file.as_str()], arguments].concat())
+    }
+
+    /// Starts `wattle` with these arguments.
+    pub(crate) fn wattle(&self, arguments: &[&str]) -> Process {
+        Process::spawn(self.context.binary(), &self.folder, arguments, self.context.watchdog())
+    }
+}

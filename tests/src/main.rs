@@ -1,2 +1,0 @@
-//! To come.
-fn main() {}
