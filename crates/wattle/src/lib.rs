@@ -11,6 +11,7 @@
 
 mod config;
 mod error;
+mod invariant;
 pub mod kafka;
 mod lane;
 mod metrics;

@@ -1,9 +1,9 @@
 //! What a Kafka error means: one verdict for each code, each with its reason.
 
-use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 /// An error of the Kafka client or of a broker.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
     text: String,
@@ -22,4 +22,134 @@ pub enum Verdict {
     Retry,
     /// Nothing in here knows a remedy.
     Crash,
+}
+
+/// What librdkafka adds to an error of a transactional call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) abortable: bool,
+    pub(crate) retriable: bool,
+}
+
+impl Error {
+    pub(crate) fn new(code: Code, text: String, flags: Flags) -> Self {
+        Error { text, code: Some(code), verdict: verdict(code, flags) }
+    }
+
+    /// An error by its code alone.
+    pub(crate) fn of(code: Code) -> Self {
+        Self::new(code, code.to_string(), Flags::default())
+    }
+
+    /// One that the client reported without a code.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Error { text: text.into(), code: None, verdict: Verdict::Crash }
+    }
+
+    /// What it says about the lane that met it.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    pub(crate) fn code(&self) -> Option<Code> {
+        self.code
+    }
+
+    /// Whether another producer, or the broker after a timeout, raised the epoch of the transactional id.
+    pub(crate) fn is_fenced(&self) -> bool {
+        matches!(self.code, Some(Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch))
+    }
+
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self.code, Some(Code::OperationTimedOut | Code::RequestTimedOut | Code::WaitingForCoordinator))
+    }
+}
+
+impl From<KafkaError> for Error {
+    fn from(error: KafkaError) -> Self {
+        match &error {
+            KafkaError::Transaction(inner) => {
+                let flags = Flags { abortable: inner.txn_requires_abort(), retriable: inner.is_retriable() };
+                Error::new(inner.code(), inner.string(), flags)
+            }
+            _ => match error.rdkafka_error_code() {
+                Some(code) => Error::of(code),
+                None => Error::text(error.to_string()),
+            },
+        }
+    }
+}
+
+/// One arm for each group of codes. Where librdkafka's flags and a code disagree, the code wins: the flags say what the
+/// handle can do next, not whether doing it again can help.
+fn verdict(code: Code, flags: Flags) -> Verdict {
+    match code {
+        // The epoch was raised: by another producer with this id, or by the coordinator when our transaction expired. Whoever
+        // did it, this handle can write no more.
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => Verdict::RestartLane,
+        // The broker forgot or contradicts what the handle believes about its own past; only a new epoch clears that.
+        Code::UnknownProducerId
+        | Code::InvalidProducerIdMapping
+        | Code::OutOfOrderSequenceNumber
+        | Code::DuplicateSequenceNumber
+        | Code::InvalidTransactionalState => Verdict::RestartLane,
+        // No amount of repeating changes what the broker's operator has decided.
+        Code::TopicAuthorizationFailed
+        | Code::GroupAuthorizationFailed
+        | Code::ClusterAuthorizationFailed
+        | Code::TransactionalIdAuthorizationFailed
+        | Code::SaslAuthenticationFailed
+        | Code::PolicyViolation
+        | Code::UnsupportedVersion
+        | Code::UnsupportedForMessageFormat
+        | Code::InvalidTransactionTimeout => Verdict::Crash,
+        // The record itself is refused; the same record would be refused again.
+        Code::MessageSizeTooLarge
+        | Code::InvalidMessageSize
+        | Code::InvalidRecord
+        | Code::InvalidMessage
+        | Code::InvalidTimestamp => Verdict::Crash,
+        // The topic is gone, or its partition is: nothing in here brings it back.
+        Code::UnknownTopic | Code::UnknownPartition | Code::UnknownTopicOrPartition | Code::InvalidTopic => {
+            Verdict::Crash
+        }
+        // Another process uses our group.instance.id.
+        Code::FencedInstanceId => Verdict::Crash,
+        // The group token is from before a rebalance. Whether the task is still ours decides what follows.
+        Code::IllegalGeneration | Code::UnknownMemberId | Code::RebalanceInProgress | Code::StaleMemberEpoch => {
+            Verdict::AbortBatch
+        }
+        // librdkafka knows its own state best: abort, then go on.
+        _ if flags.abortable => Verdict::AbortBatch,
+        _ if flags.retriable => Verdict::Retry,
+        // A delivery that did not happen in time, or was given up with its transaction: the batch is incomplete.
+        Code::MessageTimedOut | Code::PurgeQueue | Code::PurgeInflight | Code::BrokerTransportFailure => {
+            Verdict::AbortBatch
+        }
+        // A handle in a fatal state for a reason that we do not know, and every unknown code.
+        _ => Verdict::Crash,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fenced_handle_restarts_even_if_flagged_abortable() {
+        let flags = Flags { abortable: true, ..Flags::default() };
+        assert_eq!(verdict(Code::ProducerFenced, flags), Verdict::RestartLane);
+    }
+
+    #[test]
+    fn a_refused_record_is_not_tried_again_even_if_abortable() {
+        let flags = Flags { abortable: true, ..Flags::default() };
+        assert_eq!(verdict(Code::MessageSizeTooLarge, flags), Verdict::Crash);
+    }
+
+    #[test]
+    fn an_unknown_code_crashes() {
+        assert_eq!(verdict(Code::Unknown, Flags::default()), Verdict::Crash);
+    }
 }

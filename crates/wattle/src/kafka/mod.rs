@@ -1,9 +1,19 @@
 //! The only place that touches librdkafka.
 
+mod admin;
+mod client;
+mod consumer;
 mod error;
+mod ffi;
 mod position;
+mod producer;
 mod record;
+mod tail;
 
+pub(crate) use admin::{Admin, Cluster};
+pub(crate) use consumer::{Consumer, Ownership, PartitionQueue, RebalanceListener, TopicPartition};
 pub use error::{Error, Verdict};
 pub use position::{Offset, Position};
+pub(crate) use producer::{Failure, Producer, ProducerConfig};
 pub use record::{Batch, Header, Record};
+pub use tail::{OwnedRecord, Tail};

@@ -1,5 +1,299 @@
-//! One transactional producer and the tasks that commit together on it.
+//! One transactional producer and the tasks that commit together on it. A lane is a thread; what it does is sequential: a batch
+//! is taken only when the outcome of the one before is known and applied.
 
+mod commit;
+mod fence;
 mod sink;
 
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
+
+use crate::config::Delivery;
+use crate::error::Error;
+use crate::kafka::{Batch, Position, Producer, TopicPartition};
+use crate::stage::{Output, Transformer};
+use crate::task::process::{self, Done};
+use crate::task::{Lifecycle, Task};
+use crate::worker::{Incarnation, Router, Shared, Stop};
+use commit::Outcome;
+
+/// With nothing to do, positions that only markers have moved are committed after this time.
+const QUIET: Duration = Duration::from_secs(1);
+/// Records that are taken from one queue before the next one has its turn.
+const TURN: usize = 512;
+
+/// What the worker tells a lane.
+pub(crate) enum Command {
+    /// A task is ours. Its partitions are paused.
+    Start { task: i32, incarnation: Incarnation, cancel: Stop },
+    /// End; nothing is ours any more.
+    Close,
+}
+
+/// How outputs and positions of the lane's tasks are made durable.
+enum Committer {
+    /// `producer` is there from the fence on.
+    Transactions { id: String, producer: Option<Producer> },
+    /// `sink` is there from the first start of a task on.
+    AtLeastOnce { sink: Option<Box<dyn Sink>> },
+}
+
+pub(crate) struct Lane<S: Transformer> {
+    /// In scope `task` the number of its one task.
+    number: i32,
+    shared: Arc<Shared<S>>,
+    inbox: Receiver<Command>,
+    committer: Committer,
+    tasks: BTreeMap<i32, Task<Router>>,
+    /// When it had to start again because of a fence.
+    fenced: VecDeque<Instant>,
+    batch: Batch,
+    output: Output,
+    runtime: process::Runtime,
+    /// Which queue has the first turn.
+    turn: usize,
+}
+
+impl<S: Transformer> Lane<S> {
+    pub(crate) fn new(number: i32, shared: Arc<Shared<S>>, inbox: Receiver<Command>) -> Result<Self, Error> {
+        let committer = match &shared.config.delivery {
+            Delivery::ExactlyOnce { transactional_id } => {
+                Committer::Transactions { id: format!("{transactional_id}-{number}"), producer: None }
+            }
+            Delivery::AtLeastOnce(_) => Committer::AtLeastOnce { sink: None },
+        };
+        Ok(Lane {
+            number,
+            batch: Batch::new(shared.config.topics.clone()),
+            shared,
+            inbox,
+            committer,
+            tasks: BTreeMap::new(),
+            fenced: VecDeque::new(),
+            output: Output::default(),
+            runtime: process::Runtime::new()?,
+            turn: 0,
+        })
+    }
+
+    /// The thread's work. An error or a panic ends the worker.
+    pub(crate) fn run(mut self) {
+        let shared = self.shared.clone();
+        let name = self.name();
+        match catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => shared.fatal.raise(error),
+            Err(panic) => shared.fatal.raise(Error::Panic { what: name, message: panic_text(panic.as_ref()) }),
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), Error> {
+        let mut quiet_since = Instant::now();
+        loop {
+            if self.read_inbox() {
+                return Ok(());
+            }
+            if let Some(task) = self.in_state(Lifecycle::Starting).first().copied() {
+                self.start(task)?;
+                quiet_since = Instant::now();
+                continue;
+            }
+            self.fill()?;
+            if !self.batch.is_empty() {
+                self.run_batch()?;
+                quiet_since = Instant::now();
+            } else if quiet_since.elapsed() >= QUIET {
+                self.commit_markers()?;
+                quiet_since = Instant::now();
+            } else {
+                // A queue that fills and a command that arrives unpark this thread, also if they do so before it parks.
+                thread::park_timeout(QUIET.saturating_sub(quiet_since.elapsed()));
+            }
+        }
+    }
+
+    /// Returns whether the lane ends.
+    fn read_inbox(&mut self) -> bool {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(Command::Start { task, incarnation, cancel }) => self.expect(task, incarnation, cancel),
+                Ok(Command::Close) | Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        let shared = &self.shared;
+        for (number, task) in &mut self.tasks {
+            if task.lifecycle() != Lifecycle::Suspended && !shared.assignment.is_current(*number, task.incarnation) {
+                task.become_(Lifecycle::Suspended);
+                task.queues.clear();
+                tracing::info!("{}: suspended, its partitions are not ours any more", shared.task(*number));
+            }
+        }
+        false
+    }
+
+    fn expect(&mut self, number: i32, incarnation: Incarnation, cancel: Stop) {
+        let partitions = self.shared.partitions_of(number);
+        let task = self.tasks.entry(number).or_insert_with(|| Task::new(partitions, incarnation, cancel.clone()));
+        task.incarnation = incarnation;
+        task.cancel = cancel;
+        task.queues.clear();
+        task.become_(Lifecycle::Starting);
+    }
+
+    fn in_state(&self, state: Lifecycle) -> Vec<i32> {
+        self.tasks.iter().filter(|(_, task)| task.lifecycle() == state).map(|(number, _)| *number).collect()
+    }
+
+    /// Takes records until every queue is empty or the batch is full. Queues take turns, so that a full one does not hold the
+    /// others up.
+    fn fill(&mut self) -> Result<(), Error> {
+        let limits = &self.shared.config.batch;
+        self.batch.clear();
+        let running: Vec<_> = self.tasks.values().filter(|task| task.lifecycle() == Lifecycle::Running).collect();
+        let queues: Vec<_> = running
+            .iter()
+            .flat_map(|task| task.queues.iter().zip(task.committed.iter().flatten()).enumerate())
+            .collect();
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + limits.commit_interval;
+        let mut empty = 0;
+        loop {
+            let room = limits.max_poll_records - self.batch.len();
+            if room == 0 || self.batch.byte_len() >= limits.max_bytes {
+                return Ok(());
+            }
+            let (topic, (queue, from)) = &queues[self.turn % queues.len()];
+            let (taken, drained) = queue.drain(&mut self.batch, *topic, **from, room.min(TURN)).map_err(|source| {
+                Error::Kafka { what: format!("{}: read {}", self.name(), self.shared.config.topics[*topic]), source }
+            })?;
+            self.turn = self.turn.wrapping_add(1);
+            empty = if drained && taken == 0 { empty + 1 } else { 0 };
+            if empty >= queues.len() {
+                let wait = deadline.saturating_duration_since(Instant::now());
+                let given_up = running.iter().any(|task| task.cancel.is_stopped());
+                if self.batch.is_empty() || wait.is_zero() || given_up {
+                    return Ok(());
+                }
+                thread::park_timeout(wait);
+                empty = 0;
+            }
+        }
+    }
+
+    /// Processes and commits the batch, in as many transactions as the limits ask for.
+    fn run_batch(&mut self) -> Result<(), Error> {
+        self.batch.order();
+        let shared = self.shared.clone();
+        let mut from = 0;
+        while from < self.batch.len() {
+            self.output.clear();
+            let dead_letters = shared.config.dead_letter_topic.as_deref();
+            let cancel = &self.tasks[&self.batch.get(from).partition].cancel;
+            let done = process::run(
+                &*shared.stage,
+                &self.batch,
+                from,
+                &mut self.output,
+                &shared.config.batch,
+                dead_letters,
+                &self.runtime,
+                cancel,
+            )?;
+            let Some(Done { until, dead_letters }) = done else {
+                tracing::debug!(
+                    "{}: dropped {} records that were not processed in time",
+                    self.name(),
+                    self.batch.len() - from
+                );
+                return Ok(());
+            };
+            let started = Instant::now();
+            let positions = self.positions_behind(from, until)?;
+            let messages = self.output.len() - dead_letters;
+            match self.commit(&positions)? {
+                Outcome::Committed => {
+                    shared.metrics.batch(until - from, messages, dead_letters, started.elapsed());
+                    from = until;
+                }
+                Outcome::Dropped | Outcome::Restarted => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The positions to commit once the records `from..until` of the batch are done.
+    fn positions_behind(&self, from: usize, until: usize) -> Result<Vec<(TopicPartition, Position)>, Error> {
+        let mut next: BTreeMap<(i32, usize), Position> = BTreeMap::new();
+        // Only what is behind everything that was taken may be rounded up to the consumer's position, which passes markers.
+        if until == self.batch.len() {
+            next = self.behind_markers()?;
+        }
+        for index in from..until {
+            let record = self.batch.get(index);
+            let position =
+                next.entry((record.partition, self.batch.topic_index(index))).or_insert(record.offset.next());
+            *position = (*position).max(record.offset.next());
+        }
+        Ok(next
+            .into_iter()
+            .map(|((task, topic), position)| (self.tasks[&task].partitions[topic].clone(), position))
+            .collect())
+    }
+
+    /// Positions of running tasks that the consumer has moved past what is committed, with nothing taken in between that is not
+    /// processed.
+    fn behind_markers(&self) -> Result<BTreeMap<(i32, usize), Position>, Error> {
+        let mut moved = BTreeMap::new();
+        for (number, task) in self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running) {
+            let positions = self.shared.consumer.position(&task.partitions).map_err(|source| Error::Kafka {
+                what: format!("{}: read the consumer's position", self.name()),
+                source,
+            })?;
+            for (topic, (position, committed)) in positions.into_iter().zip(task.committed.iter().flatten()).enumerate()
+            {
+                if let Some(position) = position.filter(|position| position > committed) {
+                    moved.insert((*number, topic), position);
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Commits positions that only markers and aborted records have moved, so that the lag of a quiet input reaches 0.
+    fn commit_markers(&mut self) -> Result<(), Error> {
+        self.output.clear();
+        let positions = self.positions_behind(0, 0)?;
+        if !positions.is_empty() {
+            self.commit(&positions)?;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        match &self.committer {
+            Committer::Transactions { id, .. } => id.clone(),
+            Committer::AtLeastOnce { .. } => self.shared.task(self.number),
+        }
+    }
+
+    /// Whether every task that is not suspended is still in our hands.
+    fn tasks_are_ours(&self) -> bool {
+        let mut awake = self.tasks.iter().filter(|(_, task)| task.lifecycle() != Lifecycle::Suspended);
+        awake.all(|(number, task)| self.shared.assignment.is_current(*number, task.incarnation))
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

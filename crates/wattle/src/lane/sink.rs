@@ -1,9 +1,13 @@
-//! Where outputs go that are not written to Kafka.
+//! Where outputs go when there is no transaction: to Kafka, or to a sink of the caller's.
 
+use std::time::Duration;
+
+use super::commit::refusal;
 use crate::config::{ClientProperties, Compression};
 use crate::error::Error;
-use crate::kafka::Batch;
+use crate::kafka::{Admin, Batch, Producer, ProducerConfig};
 use crate::stage::Output;
+use crate::worker::{batch_size, check_topics};
 
 /// Takes the outputs of one task or of one source. It belongs to one thread.
 pub trait Sink: Send {
@@ -32,21 +36,43 @@ pub struct KafkaSinkConfig {
     pub properties: ClientProperties,
 }
 
-/// Writes to Kafka without a transaction. Every delivery is confirmed before positions move on.
-pub struct KafkaSink {}
+/// Writes to Kafka without a transaction. Every delivery is confirmed before positions move on; what a broker does not take in
+/// time stops the worker.
+pub struct KafkaSink {
+    config: KafkaSinkConfig,
+    admin: Admin,
+    producer: Producer,
+}
+
+/// librdkafka gives a record up after `message.timeout.ms`, 5 minutes by default; this is only for the case that it does not.
+const DELIVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl KafkaSink {
     /// Connects and checks that the topics are there.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Topics`].
-    pub fn connect(_config: &KafkaSinkConfig) -> Result<Self, Error> {
-        unimplemented!()
+    /// [`Error::Unreachable`], [`Error::Topics`], and [`Error::Config`] for properties that the client refuses.
+    pub fn connect(config: &KafkaSinkConfig) -> Result<Self, Error> {
+        let admin = Admin::new(&config.name, &config.brokers, &config.properties)?;
+        check_topics(&admin.cluster()?, &config.brokers, &config.output_topics)?;
+        let producer = Producer::new(&ProducerConfig {
+            name: config.name.clone(),
+            brokers: config.brokers.clone(),
+            acks: config.acks.clone(),
+            compression: config.compression,
+            properties: config.properties.clone(),
+            batch_size: batch_size(&admin, &config.output_topics),
+            transaction: None,
+        })?;
+        Ok(KafkaSink { config: config.clone(), admin, producer })
     }
 }
 
 impl Sink for KafkaSink {
-    fn deliver(&mut self, _batch: &Batch, _output: &Output) -> Result<(), Error> {
-        unimplemented!()
+    fn deliver(&mut self, batch: &Batch, output: &Output) -> Result<(), Error> {
+        let Err(failure) = self.producer.deliver(output, DELIVER) else { return Ok(()) };
+        let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
+        Err(refusal(&failure, output, batch, limit)
+            .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.config.name), source: failure.error }))
     }
 }

@@ -204,7 +204,7 @@ impl Output {
     }
 
     /// Tells which record the following messages are made from.
-    pub(crate) fn from_record(&mut self, source: usize, timestamp: Option<i64>) {
+    pub(crate) fn begin_record(&mut self, source: usize, timestamp: Option<i64>) {
         self.source = source;
         self.inherited = timestamp;
     }

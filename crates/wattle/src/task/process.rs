@@ -48,6 +48,10 @@ pub(crate) fn run<S: Transformer>(
     let started = Instant::now();
     let mut dead_letters = 0;
     for index in from..batch.len() {
+        // Looked at now and then: a batch that cannot be committed any more is not worth finishing.
+        if index % 64 == 0 && stop.is_stopped() {
+            return Ok(None);
+        }
         let cut = index > from
             && (output.byte_len() >= limits.max_bytes
                 || (index % 64 == 0 && started.elapsed() >= limits.max_processing_time));
@@ -55,7 +59,7 @@ pub(crate) fn run<S: Transformer>(
             return Ok(Some(Done { until: index, dead_letters }));
         }
         let record = batch.get(index);
-        output.from_record(index, record.timestamp);
+        output.begin_record(index, record.timestamp);
         let mark = output.mark();
         let Some(result) = drive(stage.transform(&record, output), runtime, stop) else { return Ok(None) };
         if let Err(reason) = result {

@@ -1,16 +1,31 @@
-//! The consumer loop.
+//! The consumer loop: one member of the group. It polls, hands assignments to lanes, and ends everything in order.
 
+mod assignment;
+mod fatal;
+mod lanes;
+mod monitor;
+mod shared;
+mod startup;
 mod stop;
+mod watchdog;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+pub(crate) use assignment::Incarnation;
+pub use monitor::{Lag, Monitor, PartitionLag};
+pub(crate) use shared::{Router, Shared};
+pub(crate) use startup::{batch_size, check_topics};
 pub use stop::Stop;
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::kafka::Position;
-use crate::metrics::Metrics;
+use crate::kafka::{Admin, Consumer};
 use crate::stage::Transformer;
+use lanes::Lanes;
+
+/// How often the loop looks at what is not an event of the consumer.
+const TICK: Duration = Duration::from_millis(50);
 
 /// One member of the consumer group: a consumer, and a lane for each input partition that it is assigned.
 pub struct Worker<S> {
@@ -26,10 +41,11 @@ impl<S: Transformer> Worker<S> {
     /// [`Error::Config`] with every problem of the configuration.
     pub fn new(config: WorkerConfig, stage: S) -> Result<Self, Error> {
         config.validate()?;
-        Ok(Worker { config, stage: Arc::new(stage), monitor: Monitor { metrics: Arc::default() } })
+        Ok(Worker { config, stage: Arc::new(stage), monitor: Monitor::default() })
     }
 
     /// A view of the worker that stays valid while it runs and after.
+    #[must_use]
     pub fn monitor(&self) -> Monitor {
         self.monitor.clone()
     }
@@ -39,67 +55,74 @@ impl<S: Transformer> Worker<S> {
     /// # Errors
     /// See [`Error`]. Whatever was not committed is processed again by the next run.
     pub fn run(self, stop: &Stop) -> Result<(), Error> {
-        let _ = (&self.config, &self.stage, stop);
-        unimplemented!()
+        let Worker { config, stage, monitor } = self;
+        let admin = Admin::new(&config.name, &config.brokers, &config.consumer_properties)?;
+        let topology = startup::check(&admin, &config)?;
+        let router = Arc::new(Router::new(&config.name));
+        let partitions = config.topics.len() * usize::try_from(topology.partitions).unwrap_or_default();
+        let consumer = Consumer::new(&config, partitions, router.clone())?;
+        let for_monitor = Arc::new(consumer.clone());
+        let shared = Arc::new(Shared {
+            topics: config.topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
+            stage,
+            topology,
+            consumer,
+            assignment: router.assignment.clone(),
+            metrics: monitor.metrics.clone(),
+            fatal: fatal::Fatal::default(),
+            watchdog: watchdog::Watchdog::default(),
+            admin,
+            first: std::sync::Mutex::default(),
+            config,
+        });
+        monitor.attach(&for_monitor, shared.all_partitions());
+        let mut lanes = Lanes::new(shared.clone());
+        let outcome = poll(&shared, &router, &mut lanes, stop);
+        let closed = close(&shared, &router, lanes);
+        outcome.and(closed)
     }
 }
 
-/// Watches a worker from another thread.
-#[derive(Clone, Debug)]
-pub struct Monitor {
-    metrics: Arc<Metrics>,
-}
-
-impl Monitor {
-    /// The worker's counters.
-    #[must_use]
-    pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+/// Serves the group until a stop or an error.
+fn poll<S: Transformer>(shared: &Shared<S>, router: &Router, lanes: &mut Lanes<S>, stop: &Stop) -> Result<(), Error> {
+    let kafka = |what: &str| {
+        let what = format!("{}: {what}", shared.config.name);
+        move |source| Error::Kafka { what, source }
+    };
+    shared.consumer.subscribe(&shared.config.topics).map_err(kafka("subscribe"))?;
+    while !stop.is_stopped() {
+        shared.consumer.poll(TICK).map_err(kafka("serve the consumer group"))?;
+        if let Some(partitions) = router.take_assigned() {
+            lanes.assign(partitions)?;
+            router.set_lanes(lanes.threads());
+        }
+        lanes.check_partial()?;
+        lanes.reap();
+        if let Some(error) = shared.fatal.take().or_else(|| shared.watchdog.bite()) {
+            return Err(error);
+        }
     }
+    Ok(())
+}
 
-    /// What the *group* has committed, and where the input topics end for a `read_committed` reader, over all partitions of
-    /// all input topics. `None` before the worker is connected. Asks the broker: takes milliseconds, up to a few seconds.
-    ///
-    /// # Errors
-    /// Where the broker does not answer in time.
-    pub fn lag(&self) -> Result<Option<Lag>, Error> {
-        unimplemented!()
+/// Gives everything back, also after an error: batches that are processed are committed, others dropped; then the member leaves the
+/// group, so that others go on at once.
+fn close<S: Transformer>(shared: &Arc<Shared<S>>, router: &Router, lanes: Lanes<S>) -> Result<(), Error> {
+    let grace = shared.config.grace_period;
+    let deadline = Instant::now() + grace * 3 / 4;
+    shared.consumer.unsubscribe();
+    while !router.assignment.is_empty() && Instant::now() < deadline {
+        // What the client reports now does not matter any more: nothing new is begun.
+        drop(shared.consumer.poll(TICK));
     }
-}
-
-/// See [`Monitor::lag`].
-#[derive(Clone, Debug)]
-pub struct Lag {
-    /// In the order of the input topics and their partitions.
-    pub partitions: Vec<PartitionLag>,
-}
-
-/// See [`Monitor::lag`].
-#[derive(Clone, Debug)]
-pub struct PartitionLag {
-    /// Input topic.
-    pub topic: String,
-    /// Partition.
-    pub partition: i32,
-    /// What the group has committed, if anything.
-    pub committed: Option<Position>,
-    /// The end of the partition for a `read_committed` reader (last stable offset).
-    pub end: Position,
-}
-
-impl Lag {
-    /// Records (and markers) between the committed positions and the ends. A partition without a committed position counts from
-    /// the beginning of its numbering.
-    #[must_use]
-    pub fn total(&self) -> i64 {
-        self.partitions.iter().map(PartitionLag::count).sum()
+    // Also where the revocation did not come: from here on nobody gets a permit.
+    router.assignment.revoke(deadline.saturating_duration_since(Instant::now()));
+    if !lanes.join(deadline) {
+        let what = format!("{}: stopping its lanes", shared.config.name);
+        return Err(Error::Stuck { what, within: grace * 3 / 4 });
     }
-}
-
-impl PartitionLag {
-    /// Records (and markers) between the committed position and the end.
-    #[must_use]
-    pub fn count(&self) -> i64 {
-        (self.end.0 - self.committed.map_or(0, |position| position.0)).max(0)
+    match shared.fatal.take() {
+        Some(error) => Err(error),
+        None => Ok(()),
     }
 }

@@ -1,0 +1,78 @@
+//! Questions to the cluster before anything runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
+use rdkafka::config::FromClientConfigAndContext;
+
+use super::client::{self, LogGate};
+use crate::config::ClientProperties;
+use crate::error::Error;
+
+/// Long enough for a slow cluster, short enough that a wrong address is known within 10 s.
+const CONNECT: Duration = Duration::from_secs(8);
+
+/// A client for metadata and settings.
+pub(crate) struct Admin {
+    client: AdminClient<LogGate>,
+    brokers: String,
+}
+
+/// What the cluster looks like.
+pub(crate) struct Cluster {
+    /// Partition counts by topic.
+    pub(crate) topics: BTreeMap<String, i32>,
+    broker: i32,
+}
+
+impl Admin {
+    pub(crate) fn new(name: &str, brokers: &str, properties: &ClientProperties) -> Result<Self, Error> {
+        let config = client::with_user(client::base(name, brokers), properties);
+        let client = AdminClient::from_config_and_context(&config, LogGate::new(name)).map_err(client::refused)?;
+        Ok(Admin { client, brokers: brokers.to_owned() })
+    }
+
+    /// All topics: asking for one by name would create it on a cluster that allows that.
+    pub(crate) fn cluster(&self) -> Result<Cluster, Error> {
+        let metadata = self.client.inner().fetch_metadata(None, CONNECT).map_err(|error| Error::Unreachable {
+            brokers: self.brokers.clone(),
+            within: CONNECT,
+            source: error.into(),
+        })?;
+        let count =
+            |topic: &rdkafka::metadata::MetadataTopic| i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX);
+        Ok(Cluster {
+            topics: metadata.topics().iter().map(|topic| (topic.name().to_owned(), count(topic))).collect(),
+            broker: metadata.brokers().first().map_or(-1, rdkafka::metadata::MetadataBroker::id),
+        })
+    }
+
+    /// A setting of a broker of the cluster; `None` if it does not tell.
+    pub(crate) fn broker_setting(&self, cluster: &Cluster, name: &str) -> Option<i64> {
+        self.setting(&ResourceSpecifier::Broker(cluster.broker), name)
+    }
+
+    /// A setting of a topic; `None` if the broker does not tell.
+    pub(crate) fn topic_setting(&self, topic: &str, name: &str) -> Option<i64> {
+        self.setting(&ResourceSpecifier::Topic(topic), name)
+    }
+
+    fn setting(&self, resource: &ResourceSpecifier<'_>, name: &str) -> Option<i64> {
+        let options = AdminOptions::new().request_timeout(Some(CONNECT));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().ok()?;
+        let results = runtime.block_on(self.client.describe_configs([resource], &options));
+        match results.map(|mut list| list.pop()) {
+            Ok(Some(Ok(config))) => config.get(name)?.value.as_ref()?.parse().ok(),
+            Ok(Some(Err(error))) => {
+                tracing::debug!("the broker does not tell its setting {name}: {error}");
+                None
+            }
+            Ok(None) => None,
+            Err(error) => {
+                tracing::debug!("the broker does not tell its setting {name}: {error}");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The properties of our clients, and what becomes of librdkafka's log.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+
+use crate::config::ClientProperties;
+use crate::error::Error;
+
+/// Properties that every client has. The user's come last where they are allowed at all: `owned_property` has refused the rest.
+pub(super) fn base(name: &str, brokers: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", brokers)
+        .set("client.id", format!("wattle-{name}"))
+        // Re-bootstrapping when the only broker goes away can leave a transactional call hanging past its timeout.
+        .set("metadata.recovery.strategy", "none")
+        // A broker that restarts is back within seconds; the default would look for it every 10 s.
+        .set("reconnect.backoff.max.ms", "1000")
+        .set("log.connection.close", "false");
+    config
+}
+
+pub(super) fn with_user(mut config: ClientConfig, properties: &ClientProperties) -> ClientConfig {
+    for (name, value) in properties {
+        config.set(name, value);
+    }
+    config
+}
+
+/// A client that cannot be made has a property that librdkafka does not know, or a value that it refuses.
+pub(super) fn refused(error: KafkaError) -> Error {
+    let problem = match error {
+        KafkaError::ClientConfig(_, reason, property, _) => format!("client property {property}: {reason}"),
+        other => other.to_string(),
+    };
+    Error::Config { problems: vec![problem] }
+}
+
+/// Passes librdkafka's log on. While a broker is away librdkafka repeats itself several times a second, so a facility speaks at
+/// most once in 30 s; the rest is there at level debug.
+pub(super) struct LogGate {
+    name: String,
+    last: Mutex<Vec<(String, Instant)>>,
+}
+
+impl LogGate {
+    pub(super) fn new(name: &str) -> Self {
+        LogGate { name: name.to_owned(), last: Mutex::default() }
+    }
+
+    fn opens(&self, facility: &str) -> bool {
+        const PAUSE: Duration = Duration::from_secs(30);
+        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some(entry) = last.iter_mut().find(|(known, _)| known == facility) {
+            let open = now.duration_since(entry.1) >= PAUSE;
+            if open {
+                entry.1 = now;
+            }
+            return open;
+        }
+        last.push((facility.to_owned(), now));
+        true
+    }
+}
+
+impl ClientContext for LogGate {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // CONFWARN is about properties that only one of our clients uses.
+        let loud =
+            (level as i32) <= (RDKafkaLogLevel::Warning as i32) && facility != "CONFWARN" && self.opens(facility);
+        if loud {
+            tracing::warn!(stream = %self.name, facility, "kafka client: {message}");
+        } else {
+            tracing::debug!(stream = %self.name, facility, "kafka client: {message}");
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        if self.opens("ERROR") {
+            tracing::warn!(stream = %self.name, "kafka client: {error}: {reason}");
+        } else {
+            tracing::debug!(stream = %self.name, "kafka client: {error}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The consumer of a worker: group membership, partition queues, positions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
+use rdkafka::topic_partition_list::{Offset as RdOffset, TopicPartitionList};
+use rdkafka_sys::rd_kafka_resp_err_t as RespErr;
+
+use super::client::{self, LogGate};
+use super::error::Error;
+use super::ffi::{self, GroupToken};
+use super::position::{Offset, Position};
+use super::producer::position_list;
+use super::record::{Batch, Header, Record};
+use crate::config::WorkerConfig;
+use crate::error::Error as WattleError;
+
+/// A topic and a partition number.
+pub(crate) type TopicPartition = (Arc<str>, i32);
+
+/// Hears of changes of the assignment, from within [`Consumer::poll`].
+pub(crate) trait RebalanceListener: Send + Sync + 'static {
+    /// These partitions are ours now. They are paused until [`Consumer::begin`].
+    fn assigned(&self, partitions: Vec<(String, i32)>);
+
+    /// Nothing is ours any more. Must not return before nothing more is sent for any of them.
+    fn revoked(&self, lost: bool);
+}
+
+/// The consumer. Clones share it; the last one closes it, which leaves the group.
+pub(crate) struct Consumer<L: RebalanceListener> {
+    inner: Arc<BaseConsumer<Context<L>>>,
+    group: String,
+}
+
+impl<L: RebalanceListener> Clone for Consumer<L> {
+    fn clone(&self) -> Self {
+        Consumer { inner: self.inner.clone(), group: self.group.clone() }
+    }
+}
+
+/// Whether a partition is ours, as the group's coordinator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    Ours,
+    NotOurs,
+    /// The group is in a rebalance.
+    Undecided,
+}
+
+impl<L: RebalanceListener> Consumer<L> {
+    /// `partitions` is the number of all partitions of all input topics: they share the prefetch memory.
+    pub(crate) fn new(config: &WorkerConfig, partitions: usize, listener: Arc<L>) -> Result<Self, WattleError> {
+        // A partition's queue may exceed this by one fetch of at most 1 MiB.
+        let queue_kbytes = (64 * 1024 / partitions.max(1)).clamp(1024, 16 * 1024);
+        let mut client_config = client::base(&config.name, &config.brokers);
+        client_config
+            .set("queued.max.messages.kbytes", queue_kbytes.to_string())
+            // How long a full queue pauses fetching; the default of 1 s would starve a task that is faster than that.
+            .set("fetch.queue.backoff.ms", "5")
+            // A partition that resumes waits for the fetch under way, up to this long.
+            .set("fetch.wait.max.ms", "50");
+        client_config = client::with_user(client_config, &config.consumer_properties);
+        client_config
+            .set("group.id", &config.group)
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("isolation.level", "read_committed")
+            .set("partition.assignment.strategy", "range");
+        if let Some(id) = &config.group_instance_id {
+            client_config.set("group.instance.id", id);
+        }
+        let context = Context { log: LogGate::new(&config.name), listener };
+        let inner = BaseConsumer::from_config_and_context(&client_config, context).map_err(client::refused)?;
+        Ok(Consumer { inner: Arc::new(inner), group: config.group.clone() })
+    }
+
+    pub(crate) fn subscribe(&self, topics: &[String]) -> Result<(), Error> {
+        let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+        Ok(self.inner.subscribe(&topics)?)
+    }
+
+    pub(crate) fn unsubscribe(&self) {
+        self.inner.unsubscribe();
+    }
+
+    /// Serves the group: rebalances call the listener from in here. Returns what it cannot go on after.
+    pub(crate) fn poll(&self, timeout: Duration) -> Result<(), Error> {
+        match self.inner.poll(timeout) {
+            // Records come by partition queues; one that slipped in before its queue was split is read again after the seek.
+            None | Some(Ok(_)) => Ok(()),
+            Some(Err(error)) => tolerated(error),
+        }
+    }
+
+    /// Gives a partition a queue of its own. `wake` is called from a thread of librdkafka when the queue is empty no longer.
+    pub(crate) fn split(
+        &self,
+        topic: &str,
+        partition: i32,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<PartitionQueue<L>, Error> {
+        let mut queue = self
+            .inner
+            .split_partition_queue(topic, partition)
+            .ok_or_else(|| Error::text(format!("{topic}/{partition} has no queue")))?;
+        queue.set_nonempty_callback(wake);
+        Ok(PartitionQueue(queue))
+    }
+
+    /// Who we are in the group now; `None` while we are not in it.
+    pub(crate) fn token(&self) -> Option<GroupToken> {
+        GroupToken::take(self.inner.client().native_ptr())
+    }
+
+    /// The group's stable positions. Where a transaction holds one of them open this waits, and fails with a timeout.
+    pub(crate) fn committed(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Position>>, Error> {
+        let list = self.inner.committed_offsets(unassigned(partitions), timeout)?;
+        partitions.iter().map(|(topic, partition)| offset_in(&list, topic, *partition)).collect()
+    }
+
+    /// First offset that a partition still has, and its last stable offset.
+    pub(crate) fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
+        Ok(self.inner.fetch_watermarks(topic, partition, timeout)?)
+    }
+
+    /// The positions behind everything taken from the queues, markers included; `None` where nothing was taken yet.
+    pub(crate) fn position(&self, partitions: &[TopicPartition]) -> Result<Vec<Option<Position>>, Error> {
+        let list = unassigned(partitions);
+        ffi::position(self.inner.client().native_ptr(), &list)?;
+        partitions.iter().map(|(topic, partition)| offset_in(&list, topic, *partition)).collect()
+    }
+
+    pub(crate) fn pause(&self, partitions: &[TopicPartition]) -> Result<(), Error> {
+        Ok(self.inner.pause(&unassigned(partitions))?)
+    }
+
+    /// Seeks to the positions, which drops what was fetched from elsewhere, and resumes.
+    pub(crate) fn begin(&self, positions: &[(TopicPartition, Position)], timeout: Duration) -> Result<(), Error> {
+        let list = self.inner.seek_partitions(position_list(positions)?, timeout)?;
+        for element in list.elements() {
+            element.error()?;
+        }
+        let partitions: Vec<_> = positions.iter().map(|(partition, _)| partition.clone()).collect();
+        Ok(self.inner.resume(&unassigned(&partitions))?)
+    }
+
+    /// Commits positions outside of any transaction, and waits for the answer.
+    pub(crate) fn commit(&self, positions: &[(TopicPartition, Position)]) -> Result<(), Error> {
+        Ok(self.inner.commit(&position_list(positions)?, CommitMode::Sync)?)
+    }
+
+    /// Asks the coordinator whether we are a member and have this partition of all topics. Our own view can be out of date:
+    /// a process that was stopped for long believes what was true before.
+    pub(crate) fn ownership(&self, partition: i32, timeout: Duration) -> Result<Ownership, Error> {
+        let Some(token) = self.token() else { return Ok(Ownership::NotOurs) };
+        let groups = self.inner.fetch_group_list(Some(&self.group), timeout)?;
+        let Some(group) = groups.groups().first() else { return Ok(Ownership::NotOurs) };
+        let member = token.member_id();
+        let Some(us) = group.members().iter().find(|other| other.id() == member) else {
+            return Ok(Ownership::NotOurs);
+        };
+        if group.state() != "Stable" {
+            return Ok(Ownership::Undecided);
+        }
+        let ours = us.assignment().is_some_and(|bytes| assigned_partitions(bytes).contains(&partition));
+        Ok(if ours { Ownership::Ours } else { Ownership::NotOurs })
+    }
+}
+
+/// The partition numbers in a member's assignment, in the wire form of the consumer protocol: version, then an array of topic
+/// name and array of partitions.
+fn assigned_partitions(bytes: &[u8]) -> Vec<i32> {
+    fn take<'a>(rest: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = rest.split_at_checked(n)?;
+        *rest = tail;
+        Some(head)
+    }
+    fn int(rest: &mut &[u8]) -> Option<i32> {
+        Some(i32::from_be_bytes(take(rest, 4)?.try_into().ok()?))
+    }
+    fn parse(mut rest: &[u8]) -> Option<Vec<i32>> {
+        let rest = &mut rest;
+        take(rest, 2)?;
+        let mut partitions = Vec::new();
+        for _ in 0..int(rest)? {
+            let length = u16::from_be_bytes(take(rest, 2)?.try_into().ok()?);
+            take(rest, usize::from(length))?;
+            for _ in 0..int(rest)? {
+                partitions.push(int(rest)?);
+            }
+        }
+        Some(partitions)
+    }
+    parse(bytes).unwrap_or_default()
+}
+
+fn unassigned(partitions: &[TopicPartition]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(partitions.len());
+    for (topic, partition) in partitions {
+        list.add_partition(topic, *partition);
+    }
+    list
+}
+
+fn offset_in(list: &TopicPartitionList, topic: &str, partition: i32) -> Result<Option<Position>, Error> {
+    let Some(element) = list.find_partition(topic, partition) else { return Ok(None) };
+    element.error()?;
+    Ok(match element.offset() {
+        RdOffset::Offset(offset) => Some(Position(offset)),
+        _ => None,
+    })
+}
+
+/// What the client reports while it mends itself is news for the log; the rest ends the worker.
+fn tolerated(error: KafkaError) -> Result<(), Error> {
+    match error.rdkafka_error_code() {
+        // It left the group by its own doing and joins again: the partitions are lost, and the listener is told.
+        Some(Code::PollExceeded) => {
+            tracing::warn!(
+                "was away for longer than max.poll.interval.ms and lost its partitions; joins the group again"
+            );
+            Ok(())
+        }
+        Some(
+            Code::TopicAuthorizationFailed
+            | Code::GroupAuthorizationFailed
+            | Code::SaslAuthenticationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::UnknownTopicOrPartition
+            | Code::UnknownTopic
+            | Code::UnknownPartition
+            | Code::AutoOffsetReset
+            | Code::OffsetOutOfRange
+            | Code::InvalidGroupId
+            | Code::InconsistentGroupProtocol
+            | Code::FencedInstanceId
+            | Code::Fatal,
+        ) => Err(error.into()),
+        _ if matches!(error, KafkaError::MessageConsumptionFatal(_)) => Err(error.into()),
+        _ => {
+            tracing::debug!("kafka consumer: {error}");
+            Ok(())
+        }
+    }
+}
+
+/// Records of one partition that were fetched and not taken yet.
+pub(crate) struct PartitionQueue<L: RebalanceListener>(rdkafka::consumer::base_consumer::PartitionQueue<Context<L>>);
+
+impl<L: RebalanceListener> PartitionQueue<L> {
+    /// Moves at most `limit` records at or behind `from` into the batch, as records of its topic `topic`. Returns how many it
+    /// took, and whether the queue is empty.
+    pub(crate) fn drain(
+        &self,
+        batch: &mut Batch,
+        topic: usize,
+        from: Position,
+        limit: usize,
+    ) -> Result<(usize, bool), Error> {
+        let mut taken = 0;
+        // One empty answer may be an event that the client consumed itself.
+        let mut empty = 0;
+        while taken < limit && empty < 2 {
+            match self.0.poll(Duration::ZERO) {
+                None => empty += 1,
+                Some(Ok(message)) if message.offset() < from.0 => {
+                    tracing::debug!("dropped a record fetched before the seek");
+                }
+                Some(Ok(message)) => {
+                    push(batch, topic, &message);
+                    taken += 1;
+                }
+                Some(Err(error)) => tolerated(error)?,
+            }
+        }
+        Ok((taken, empty == 2))
+    }
+}
+
+fn push(batch: &mut Batch, topic: usize, message: &BorrowedMessage<'_>) {
+    let headers: Vec<Header> = message.headers().map_or_else(Vec::new, |headers| {
+        let owned = |h: rdkafka::message::Header<'_, &[u8]>| Header {
+            name: h.key.to_owned(),
+            value: h.value.map(<[u8]>::to_vec),
+        };
+        headers.iter().map(owned).collect()
+    });
+    batch.push(
+        topic,
+        &Record {
+            topic: "",
+            partition: message.partition(),
+            offset: Offset(message.offset()),
+            timestamp: message.timestamp().to_millis().filter(|millis| *millis >= 0),
+            key: message.key(),
+            value: message.payload(),
+            headers: &headers,
+        },
+    );
+}
+
+pub(crate) struct Context<L> {
+    log: LogGate,
+    listener: Arc<L>,
+}
+
+impl<L: RebalanceListener> ClientContext for Context<L> {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.log.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.log.error(error, reason);
+    }
+}
+
+impl<L: RebalanceListener> ConsumerContext for Context<L> {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, error: RespErr, list: &mut TopicPartitionList) {
+        let done = if error == RespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            assign_paused(consumer, list).inspect(|partitions| self.listener.assigned(partitions.clone())).map(drop)
+        } else {
+            self.listener.revoked(consumer.assignment_lost());
+            consumer.unassign()
+        };
+        if let Err(error) = done {
+            tracing::error!("the assignment could not be taken over: {error}");
+        }
+    }
+}
+
+/// Takes the partitions over with a placeholder for their positions. Without one librdkafka would ask for the committed
+/// positions itself; one that a transaction holds open would then keep every partition from being sought.
+fn assign_paused<L: RebalanceListener>(
+    consumer: &BaseConsumer<Context<L>>,
+    list: &TopicPartitionList,
+) -> Result<Vec<(String, i32)>, KafkaError> {
+    let mut placeholders = TopicPartitionList::with_capacity(list.count());
+    for element in list.elements() {
+        placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::Offset(0))?;
+    }
+    consumer.assign(&placeholders)?;
+    consumer.pause(&placeholders)?;
+    Ok(list.elements().iter().map(|element| (element.topic().to_owned(), element.partition())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::assigned_partitions;
+
+    #[test]
+    fn an_assignment_is_read_from_its_wire_form() {
+        let bytes = [
+            0, 0, // version
+            0, 0, 0, 1, // one topic
+            0, 1, b't', // its name
+            0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 5, // partitions 3 and 5
+            255, 255, 255, 255, // no user data
+        ];
+        assert_eq!(assigned_partitions(&bytes), [3, 5]);
+        assert!(assigned_partitions(&bytes[..9]).is_empty());
+    }
+}

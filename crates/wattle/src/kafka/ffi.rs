@@ -1,0 +1,170 @@
+//! What rdkafka has no safe call for. The one file in which `unsafe` is allowed; each use says why it is sound.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::time::Duration;
+
+use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::topic_partition_list::TopicPartitionList;
+use rdkafka_sys as sys;
+
+use super::error::{Error, Flags};
+
+/// A client handle. The caller keeps the client alive for as long as it uses it.
+pub(crate) type Handle = *mut sys::rd_kafka_t;
+
+/// Who we are in the consumer group at one moment: it goes with the positions into a transaction, and a broker refuses it once
+/// the group has moved on.
+pub(crate) struct GroupToken(*mut sys::rd_kafka_consumer_group_metadata_t);
+
+// SAFETY: the pointee is plain data that nobody changes after its creation.
+unsafe impl Send for GroupToken {}
+
+impl GroupToken {
+    /// The token now; `None` while the consumer is not a member. A broker would accept a token without a generation, and it
+    /// would fence nothing.
+    pub(crate) fn take(consumer: Handle) -> Option<GroupToken> {
+        // SAFETY: the handle is alive; the result is ours and freed in `drop`.
+        let pointer = unsafe { sys::rd_kafka_consumer_group_metadata(consumer) };
+        if pointer.is_null() {
+            return None;
+        }
+        let token = GroupToken(pointer);
+        (token.generation() > 0 && !token.member_id().is_empty()).then_some(token)
+    }
+
+    pub(crate) fn generation(&self) -> i32 {
+        // SAFETY: valid until `drop`.
+        unsafe { sys::rd_kafka_consumer_group_metadata_generation_id(self.0) }
+    }
+
+    pub(crate) fn member_id(&self) -> String {
+        // SAFETY: valid until `drop`; the string lives as long.
+        unsafe { text(sys::rd_kafka_consumer_group_metadata_member_id(self.0)) }
+    }
+}
+
+impl Drop for GroupToken {
+    fn drop(&mut self) {
+        // SAFETY: created by us, freed once.
+        unsafe { sys::rd_kafka_consumer_group_metadata_destroy(self.0) }
+    }
+}
+
+/// Adds positions to the open transaction of a producer.
+pub(crate) fn send_offsets(
+    producer: Handle,
+    positions: &TopicPartitionList,
+    token: &GroupToken,
+    timeout: Duration,
+) -> Result<(), Error> {
+    // SAFETY: all three are alive over the call; the error is freed by `taken`.
+    unsafe {
+        let error = sys::rd_kafka_send_offsets_to_transaction(producer, positions.ptr(), token.0, millis(timeout));
+        taken(error)
+    }
+}
+
+/// Fills in the consumer's positions: for each partition of the list the offset behind what the application has taken, markers
+/// included; invalid where it has taken nothing yet.
+pub(crate) fn position(consumer: Handle, partitions: &TopicPartitionList) -> Result<(), Error> {
+    // SAFETY: both are alive over the call.
+    let code = unsafe { sys::rd_kafka_position(consumer, partitions.ptr()) };
+    match code {
+        sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(()),
+        code => Err(Error::of(code.into())),
+    }
+}
+
+/// One delivery report.
+pub(crate) struct Report {
+    /// What was given to `send`.
+    pub(crate) opaque: usize,
+    /// Where it was refused, and how large it was.
+    pub(crate) failure: Option<(Code, i32, usize)>,
+}
+
+/// A producer's event queue. rdkafka's own poll sleeps to the end of its timeout even if everything has arrived.
+pub(crate) struct Events(*mut sys::rd_kafka_queue_t);
+
+// SAFETY: librdkafka's queues may be used from any thread.
+unsafe impl Send for Events {}
+
+impl Events {
+    pub(crate) fn of(producer: Handle) -> Self {
+        // SAFETY: the handle is alive; the reference is given back in `drop`.
+        Events(unsafe { sys::rd_kafka_queue_get_main(producer) })
+    }
+
+    /// Waits for one event, at most for `timeout`, and hands on the delivery reports in it. Returns an error that the client
+    /// reported, which is news and not the outcome of anything: the transactional calls return what matters.
+    pub(crate) fn poll(&self, timeout: Duration, mut report: impl FnMut(Report)) -> Option<Error> {
+        // SAFETY: the event is ours until it is destroyed below; its messages live as long, and are only read.
+        unsafe {
+            let event = sys::rd_kafka_queue_poll(self.0, millis(timeout));
+            if event.is_null() {
+                return None;
+            }
+            let mut error = None;
+            match sys::rd_kafka_event_type(event) {
+                sys::RD_KAFKA_EVENT_DR => loop {
+                    let message = sys::rd_kafka_event_message_next(event);
+                    if message.is_null() {
+                        break;
+                    }
+                    let message = &*message;
+                    let failure = match message.err {
+                        sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => None,
+                        code => Some((code.into(), message.partition, message.len + message.key_len)),
+                    };
+                    report(Report { opaque: message._private as usize, failure });
+                },
+                sys::RD_KAFKA_EVENT_ERROR => {
+                    let code: Code = sys::rd_kafka_event_error(event).into();
+                    error = Some(Error::new(code, text(sys::rd_kafka_event_error_string(event)), Flags::default()));
+                }
+                _ => {}
+            }
+            sys::rd_kafka_event_destroy(event);
+            error
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // SAFETY: the reference from `of`, given back once.
+        unsafe { sys::rd_kafka_queue_destroy(self.0) }
+    }
+}
+
+/// Turns an error object into a value and frees it. Null is success.
+unsafe fn taken(error: *mut sys::rd_kafka_error_t) -> Result<(), Error> {
+    if error.is_null() {
+        return Ok(());
+    }
+    // SAFETY: not null, ours, and not used after its destruction.
+    unsafe {
+        let flags = Flags {
+            abortable: sys::rd_kafka_error_txn_requires_abort(error) != 0,
+            retriable: sys::rd_kafka_error_is_retriable(error) != 0,
+        };
+        let code: Code = sys::rd_kafka_error_code(error).into();
+        let result = Error::new(code, text(sys::rd_kafka_error_string(error)), flags);
+        sys::rd_kafka_error_destroy(error);
+        Err(result)
+    }
+}
+
+/// Copies a C string; null becomes empty.
+unsafe fn text(pointer: *const std::ffi::c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, ends with a zero, and lives over this call.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+fn millis(timeout: Duration) -> i32 {
+    i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX)
+}

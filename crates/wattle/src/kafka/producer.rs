@@ -1,0 +1,352 @@
+//! One producer. Whoever uses it sees every delivery report.
+
+use std::time::{Duration, Instant};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::message::{Header as RdHeader, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::topic_partition_list::{Offset as RdOffset, TopicPartitionList};
+
+use super::client::{self, LogGate};
+use super::consumer::TopicPartition;
+use super::error::{Error, Verdict};
+use super::ffi::{self, Events, GroupToken};
+use super::position::Position;
+use crate::config::{ClientProperties, Compression};
+use crate::error::Error as WattleError;
+use crate::stage::{Output, Sent};
+
+/// What a producer is told.
+#[derive(Clone, Debug)]
+pub(crate) struct ProducerConfig {
+    pub(crate) name: String,
+    pub(crate) brokers: String,
+    pub(crate) acks: String,
+    pub(crate) compression: Compression,
+    pub(crate) properties: ClientProperties,
+    /// Most bytes of one record batch: a broker refuses a batch as a whole by the topic's `max.message.bytes`.
+    pub(crate) batch_size: usize,
+    /// The transactional id and the transaction's timeout.
+    pub(crate) transaction: Option<(String, Duration)>,
+}
+
+/// A librdkafka producer, transactional or not.
+pub(crate) struct Producer {
+    events: Events, // before the client: it must be gone first
+    client: BaseProducer<Context>,
+    /// Sent, and not reported yet.
+    outstanding: usize,
+}
+
+/// Why a set of outputs was not delivered or committed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// The output that the broker refused, where it was one.
+    pub(crate) refused: Option<Refused>,
+    /// The commit may or may not have happened.
+    pub(crate) outcome_unknown: bool,
+}
+
+/// An output that was not delivered.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    /// Its index in the [`Output`].
+    pub(crate) index: usize,
+    pub(crate) partition: i32,
+    /// Key and value.
+    pub(crate) bytes: usize,
+}
+
+/// Every output is confirmed.
+struct Delivered;
+
+impl Failure {
+    /// Whether it only says that something else failed before.
+    fn is_consequence(&self) -> bool {
+        let code = self.error.code();
+        matches!(code, Some(Code::PurgeQueue | Code::PurgeInflight | Code::MessageTimedOut | Code::State | Code::Fatal))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure { error, refused: None, outcome_unknown: false }
+    }
+}
+
+impl From<KafkaError> for Failure {
+    fn from(error: KafkaError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl Producer {
+    pub(crate) fn new(config: &ProducerConfig) -> Result<Self, WattleError> {
+        let mut client_config = client::with_user(client::base(&config.name, &config.brokers), &config.properties);
+        client_config
+            .set("enable.idempotence", "true")
+            .set("acks", &config.acks)
+            .set("compression.type", config.compression.name())
+            // Java's, so that a key finds the partition that any Java producer would give it.
+            .set("partitioner", "murmur2_random")
+            .set("linger.ms", "0")
+            // Right after a commit the coordinator still writes markers and answers CONCURRENT_TRANSACTIONS; the default of 100 ms
+            // would make that the length of every second transaction. It grows exponentially.
+            .set("retry.backoff.ms", "1")
+            .set("retry.backoff.max.ms", "500")
+            // The topic's limit decides, not the client's.
+            .set("message.max.bytes", "1000000000")
+            .set("batch.size", config.batch_size.to_string());
+        match &config.transaction {
+            Some((id, timeout)) => {
+                client_config
+                    .set("transactional.id", id)
+                    .set("transaction.timeout.ms", timeout.as_millis().to_string());
+            }
+            // Without all acknowledgements there is no idempotence to be had.
+            None if config.acks != "all" => {
+                client_config.set("enable.idempotence", "false");
+            }
+            None => {}
+        }
+        let client = BaseProducer::from_config_and_context(&client_config, Context(LogGate::new(&config.name)))
+            .map_err(client::refused)?;
+        let events = Events::of(client.client().native_ptr());
+        Ok(Producer { events, client, outstanding: 0 })
+    }
+
+    /// Fences every other producer with this transactional id, and ends the transaction that it may have open.
+    pub(crate) fn init_transactions(&self, timeout: Duration) -> Result<(), Error> {
+        Ok(self.client.init_transactions(timeout)?)
+    }
+
+    /// One transaction: outputs in their order, positions, commit. On failure the transaction is aborted as far as the error
+    /// leaves that to us.
+    pub(crate) fn transact(
+        &mut self,
+        output: &Output,
+        positions: &[(TopicPartition, Position)],
+        token: &GroupToken,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        let deadline = Instant::now() + timeout;
+        self.client.begin_transaction()?;
+        let ready = self.prepare(output, positions, token, deadline);
+        let failure = match ready {
+            Ok(Delivered) => match self.commit(deadline) {
+                Ok(()) => return Ok(()),
+                Err(failure) => failure,
+            },
+            Err(failure) => failure,
+        };
+        // Neither a dead handle nor a transaction that may be committed is aborted.
+        if failure.error.verdict() != Verdict::RestartLane && !failure.outcome_unknown {
+            self.abort(timeout)?;
+        }
+        Err(failure)
+    }
+
+    fn prepare(
+        &mut self,
+        output: &Output,
+        positions: &[(TopicPartition, Position)],
+        token: &GroupToken,
+        deadline: Instant,
+    ) -> Result<Delivered, Failure> {
+        let mut refused = Refusals::default();
+        let sent = self.send(output, &mut refused);
+        // The positions travel while the outputs do; both are checked before the commit.
+        let list = position_list(positions)?;
+        let offsets = ffi::send_offsets(self.client.client().native_ptr(), &list, token, left(deadline));
+        let delivered = self.await_deliveries(output, refused, deadline);
+        // A transaction that has failed refuses every later call too; report the failure that explains most.
+        match (delivered, offsets, sent) {
+            (Err(failure), ..) if !failure.is_consequence() => Err(failure),
+            (_, _, Err(failure)) if !failure.is_consequence() => Err(failure),
+            (_, Err(error), _) => Err(error.into()),
+            (delivered, Ok(()), Ok(())) => delivered,
+            (_, Ok(()), Err(failure)) => Err(failure),
+        }
+    }
+
+    /// Sends the outputs and waits until every one is confirmed. For producers without transactions.
+    pub(crate) fn deliver(&mut self, output: &Output, timeout: Duration) -> Result<(), Failure> {
+        let mut refused = Refusals::default();
+        self.send(output, &mut refused)?;
+        self.await_deliveries(output, refused, Instant::now() + timeout).map(|Delivered| ())
+    }
+
+    fn send(&mut self, output: &Output, refused: &mut Refusals) -> Result<(), Failure> {
+        for (index, message) in output.iter().enumerate() {
+            let mut record = base_record(&message, index);
+            loop {
+                match self.client.send(record) {
+                    Ok(()) => break,
+                    Err((KafkaError::MessageProduction(Code::QueueFull), back)) => {
+                        record = back;
+                        self.poll(Duration::from_millis(100), refused);
+                    }
+                    Err((error, _)) => {
+                        let bytes = message.key.map_or(0, <[u8]>::len) + message.value.map_or(0, <[u8]>::len);
+                        let partition = message.partition.unwrap_or(-1);
+                        let refused = Some(Refused { index, partition, bytes });
+                        return Err(Failure { error: error.into(), refused, outcome_unknown: false });
+                    }
+                }
+            }
+            self.outstanding += 1;
+        }
+        Ok(())
+    }
+
+    fn await_deliveries(
+        &mut self,
+        output: &Output,
+        mut refused: Refusals,
+        deadline: Instant,
+    ) -> Result<Delivered, Failure> {
+        while self.outstanding > 0 {
+            if left(deadline).is_zero() {
+                return Err(Error::of(Code::MessageTimedOut).into());
+            }
+            self.poll(left(deadline).min(Duration::from_millis(100)), &mut refused);
+        }
+        match refused.worst {
+            None => Ok(Delivered),
+            Some((code, refused)) => {
+                debug_assert!(refused.index < output.len());
+                Err(Failure { error: Error::of(code), refused: Some(refused), outcome_unknown: false })
+            }
+        }
+    }
+
+    fn poll(&mut self, timeout: Duration, refused: &mut Refusals) {
+        let outstanding = &mut self.outstanding;
+        let news = self.events.poll(timeout, |report| {
+            *outstanding -= 1;
+            if let Some((code, partition, bytes)) = report.failure {
+                refused.add(code, Refused { index: report.opaque, partition, bytes });
+            }
+        });
+        if let Some(error) = news {
+            tracing::debug!("kafka producer: {error}");
+        }
+    }
+
+    /// Repeats the same call while it asks for that: its outcome stays open until it answers.
+    fn commit(&mut self, deadline: Instant) -> Result<(), Failure> {
+        loop {
+            let error: Error = match self.client.commit_transaction(left(deadline)) {
+                Ok(()) => return Ok(()),
+                Err(error) => error.into(),
+            };
+            let again = error.verdict() == Verdict::Retry || error.is_timeout();
+            if !again {
+                return Err(error.into());
+            }
+            if left(deadline).is_zero() {
+                return Err(Failure { error, refused: None, outcome_unknown: true });
+            }
+            tracing::debug!("repeating the commit: {error}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Aborts. librdkafka first waits for the reports of what it throws away, so somebody has to take them meanwhile.
+    fn abort(&mut self, timeout: Duration) -> Result<(), Failure> {
+        let client = &self.client;
+        let (events, outstanding) = (&self.events, &mut self.outstanding);
+        let result = std::thread::scope(|scope| {
+            let abort = scope.spawn(|| client.abort_transaction(timeout));
+            while !abort.is_finished() {
+                events.poll(Duration::from_millis(10), |_| *outstanding -= 1);
+            }
+            abort.join()
+        });
+        while *outstanding > 0 && client.in_flight_count() > 0 {
+            events.poll(Duration::from_millis(10), |_| *outstanding -= 1);
+        }
+        match result {
+            Ok(Ok(())) => Ok(()),
+            // An abort that does not come to an end leaves the same doubt as such a commit, except that nothing can be committed:
+            // a new handle, fenced anew, ends it.
+            Ok(Err(error)) => {
+                let error = Error::from(error);
+                let outcome_unknown = error.verdict() != Verdict::RestartLane;
+                Err(Failure { error, refused: None, outcome_unknown })
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// Keeps of all refusals the one that explains most.
+#[derive(Default)]
+struct Refusals {
+    worst: Option<(Code, Refused)>,
+}
+
+impl Refusals {
+    fn add(&mut self, code: Code, refused: Refused) {
+        // What was purged, was purged because of another. Of a batch refused for its size the largest record is the likely cause.
+        let purged = |code| matches!(code, Code::PurgeQueue | Code::PurgeInflight);
+        let replace = match &self.worst {
+            None => true,
+            Some((worst, _)) if purged(*worst) != purged(code) => purged(*worst),
+            Some((_, worst)) => code == Code::MessageSizeTooLarge && refused.bytes > worst.bytes,
+        };
+        if replace {
+            self.worst = Some((code, refused));
+        }
+    }
+}
+
+fn base_record<'a>(message: &Sent<'a>, index: usize) -> BaseRecord<'a, [u8], [u8], usize> {
+    let mut record = BaseRecord::with_opaque_to(message.topic, index);
+    record.partition = message.partition;
+    record.timestamp = message.timestamp;
+    record.key = message.key;
+    record.payload = message.value;
+    if !message.headers.is_empty() {
+        let mut headers = OwnedHeaders::new_with_capacity(message.headers.len());
+        for header in message.headers {
+            headers = headers.insert(RdHeader { key: &header.name, value: header.value.as_deref() });
+        }
+        record.headers = Some(headers);
+    }
+    record
+}
+
+pub(super) fn position_list(positions: &[(TopicPartition, Position)]) -> Result<TopicPartitionList, Error> {
+    let mut list = TopicPartitionList::with_capacity(positions.len());
+    for ((topic, partition), position) in positions {
+        list.add_partition_offset(topic, *partition, RdOffset::Offset(position.0))?;
+    }
+    Ok(list)
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+/// Log only: delivery reports are taken from the event queue before rdkafka sees them.
+struct Context(LogGate);
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.0.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.0.error(error, reason);
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, _: &DeliveryResult<'_>, _: usize) {}
+}

@@ -1,0 +1,224 @@
+//! Makes a batch durable: the one transaction path, and what follows from its failures.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdkafka::error::RDKafkaErrorCode as Code;
+
+use super::{Committer, Lane};
+use crate::error::Error;
+use crate::invariant;
+use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition, Verdict};
+use crate::stage::{Output, Transformer};
+use crate::task::Lifecycle;
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Committed,
+    /// A task is not ours any more: nothing was committed, and nothing will be.
+    Dropped,
+    /// The lane starts its tasks again from the committed positions.
+    Restarted,
+}
+
+/// A lane may be fenced this often in [`FENCE_WINDOW`] and begin again: an intruder that came once is survived, one that stays
+/// is a configuration error, and two that fence each other for ever help nobody.
+const FENCES: usize = 2;
+const FENCE_WINDOW: Duration = Duration::from_secs(60);
+
+impl<S: Transformer> Lane<S> {
+    /// Commits the gathered outputs with the positions, again and again from memory while the broker only asks to abort.
+    pub(super) fn commit(&mut self, positions: &[(TopicPartition, Position)]) -> Result<Outcome, Error> {
+        let started = Instant::now();
+        let patience = self.shared.config.transaction_timeout;
+        let mut pause = Duration::from_millis(5);
+        loop {
+            let failure = match self.attempt(positions)? {
+                Attempt::Committed => break,
+                Attempt::Dropped => return Ok(Outcome::Dropped),
+                Attempt::Failed(failure) => failure,
+            };
+            match failure.error.verdict() {
+                _ if failure.outcome_unknown => return self.restart(&failure.error),
+                Verdict::RestartLane => return self.restart(&failure.error),
+                Verdict::AbortBatch if started.elapsed() < patience => {
+                    self.shared.metrics.abort();
+                    tracing::warn!("{}: a batch was aborted and runs again: {}", self.name(), failure.error);
+                }
+                _ => return Err(self.explain(failure)),
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        self.applied(positions);
+        Ok(Outcome::Committed)
+    }
+
+    /// One transaction, or one delivery and one commit of positions.
+    fn attempt(&mut self, positions: &[(TopicPartition, Position)]) -> Result<Attempt, Error> {
+        let shared = self.shared.clone();
+        let running = self.in_state(Lifecycle::Running).into_iter().chain(self.in_state(Lifecycle::Starting));
+        let tasks: Vec<_> = running.map(|number| (number, self.tasks[&number].incarnation)).collect();
+        let Some(permit) = shared.assignment.permit(self.number, tasks) else { return Ok(Attempt::Dropped) };
+        let timeout = shared.config.transaction_timeout;
+        let result = match &mut self.committer {
+            Committer::Transactions { producer, .. } => {
+                // Taken under the permit: with the eager protocol a new generation begins only after the revocation of what we
+                // own, and that waits for the permit, so this token is of the generation in which the batch was taken.
+                let Some(token) = shared.consumer.token() else {
+                    drop(permit);
+                    return Ok(Attempt::Failed(no_member()));
+                };
+                let producer = producer.as_mut().expect("W1: nothing is produced before the fence");
+                let _watched = shared.watchdog.watch(self.number, "a transaction", timeout * 2);
+                producer.transact(&self.output, positions, &token, timeout)
+            }
+            Committer::AtLeastOnce { sink } => {
+                let sink = sink.as_mut().expect("a task that runs has a sink");
+                if !self.output.is_empty() {
+                    sink.deliver(&self.batch, &self.output)?;
+                }
+                // Delivered once: only the positions are tried again.
+                self.output.clear();
+                shared.consumer.commit(positions).map_err(Failure::from)
+            }
+        };
+        drop(permit);
+        Ok(match result {
+            Ok(()) => Attempt::Committed,
+            Err(failure) => Attempt::Failed(failure),
+        })
+    }
+
+    fn applied(&mut self, positions: &[(TopicPartition, Position)]) {
+        for (partition, position) in positions {
+            let Some(task) = self.tasks.get_mut(&partition.1) else { continue };
+            let topic = task.partitions.iter().position(|own| own == partition);
+            if let (Some(topic), Some(committed)) = (topic, &mut task.committed) {
+                invariant::w4_positions_never_go_back(committed[topic], *position);
+                committed[topic] = *position;
+            }
+        }
+    }
+
+    /// A new producer and new incarnations for the tasks that are still ours; what they had taken is dropped and read again.
+    pub(super) fn restart(&mut self, reason: &kafka::Error) -> Result<Outcome, Error> {
+        let name = self.name();
+        let Committer::Transactions { producer, .. } = &mut self.committer else {
+            return Err(Error::Kafka { what: format!("{name}: commit"), source: reason.clone() });
+        };
+        *producer = None;
+        self.shared.metrics.restart();
+        if reason.is_fenced() && !self.survives_fence(reason)? {
+            return Ok(Outcome::Dropped);
+        }
+        tracing::warn!("{name}: starts again with a new producer: {reason}");
+        let shared = self.shared.clone();
+        for (number, task) in &mut self.tasks {
+            if task.lifecycle() == Lifecycle::Suspended {
+                continue;
+            }
+            let Some(next) = shared.assignment.renew(*number, task.incarnation) else { continue };
+            let paused = shared.consumer.pause(&task.partitions);
+            paused.map_err(|source| Error::Kafka { what: format!("{name}: pause"), source })?;
+            task.incarnation = next;
+            task.queues.clear();
+            task.become_(Lifecycle::Starting);
+        }
+        Ok(Outcome::Restarted)
+    }
+
+    /// Whether to fence in turn. A process that was stopped for long believes that the partition is still its own; if it fenced
+    /// back at once, it would throw out the rightful owner. So the coordinator is asked first.
+    fn survives_fence(&mut self, reason: &kafka::Error) -> Result<bool, Error> {
+        let name = self.name();
+        let started = Instant::now();
+        loop {
+            if !self.tasks_are_ours() {
+                break;
+            }
+            match self.shared.consumer.ownership(self.number, Duration::from_secs(5)) {
+                Ok(Ownership::Ours) => return self.count_fence(&name).map(|()| true),
+                Ok(Ownership::NotOurs) => break,
+                Ok(Ownership::Undecided) => {}
+                Err(error) => tracing::debug!("{name}: ask who owns the partition: {error}"),
+            }
+            if started.elapsed() > FENCE_WINDOW {
+                let what = format!("{name}: was fenced ({reason}); asking the group who owns the partition");
+                return Err(Error::Stuck { what, within: FENCE_WINDOW });
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        tracing::warn!(
+            "{name} was fenced: another process uses this transactional id, or this one was paused for longer than its session. \
+             Partition {} was given to another member; closed",
+            self.number
+        );
+        for task in self.tasks.values_mut() {
+            task.queues.clear();
+            task.become_(Lifecycle::Suspended);
+        }
+        Ok(false)
+    }
+
+    fn count_fence(&mut self, name: &str) -> Result<(), Error> {
+        while self.fenced.front().is_some_and(|at| at.elapsed() > FENCE_WINDOW) {
+            self.fenced.pop_front();
+        }
+        self.fenced.push_back(Instant::now());
+        if self.fenced.len() > FENCES {
+            return Err(Error::Fenced {
+                transactional_id: name.to_owned(),
+                times: self.fenced.len(),
+                within: FENCE_WINDOW,
+            });
+        }
+        Ok(())
+    }
+
+    fn explain(&self, failure: Failure) -> Error {
+        refusal(&failure, &self.output, &self.batch, |topic| self.shared.topic_limit(topic))
+            .unwrap_or_else(|| Error::Kafka { what: format!("{}: commit", self.name()), source: failure.error })
+    }
+}
+
+/// Names what an operator needs of a refused output: where it was going, its size, and what it was made from.
+pub(super) fn refusal(
+    failure: &Failure,
+    output: &Output,
+    batch: &Batch,
+    limit: impl Fn(&str) -> Option<i64>,
+) -> Option<Error> {
+    let refused = failure.refused.as_ref()?;
+    let message = output.get(refused.index);
+    let source = batch.get(message.source);
+    let too_large = failure.error.code() == Some(Code::MessageSizeTooLarge);
+    let limit = too_large.then(|| limit(message.topic)).flatten();
+    let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
+    let text = format!(
+        "kafka refused a record for {}/{}: {} ({} bytes{allows}). It was made from {}/{} offset {}; nothing of its batch is committed, \
+         {}/{} stays there",
+        message.topic,
+        refused.partition,
+        failure.error,
+        refused.bytes,
+        source.topic,
+        source.partition,
+        source.offset,
+        source.topic,
+        source.partition,
+    );
+    Some(Error::Refused { text })
+}
+
+enum Attempt {
+    Committed,
+    Dropped,
+    Failed(Failure),
+}
+
+/// The consumer is between two memberships: like a stale token, to be tried again while the task is ours.
+fn no_member() -> Failure {
+    kafka::Error::of(Code::UnknownMemberId).into()
+}

@@ -1,0 +1,108 @@
+//! Where a task begins: the group's stable positions, or, for a group that has none, where `start_from` says.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rdkafka::error::RDKafkaErrorCode as Code;
+
+use crate::config::StartFrom;
+use crate::error::Error;
+use crate::kafka::{Consumer, Position, RebalanceListener, TopicPartition};
+
+/// One question to the broker. A position that a transaction holds open costs the whole of it, so it is short.
+const ASK: Duration = Duration::from_secs(1);
+/// Longer than any transaction that a broker allows by default (15 minutes).
+const GIVE_UP: Duration = Duration::from_secs(20 * 60);
+const REMIND: Duration = Duration::from_secs(60);
+const WATERMARKS: Duration = Duration::from_secs(30);
+
+/// The group's committed positions, none of which a transaction holds open; `None` if `still_ours` ended meanwhile.
+///
+/// Called after the fence: what our own predecessor had open is ended, so that only a transactional id of somebody else can
+/// hold a position.
+pub(crate) fn stable<L: RebalanceListener>(
+    consumer: &Consumer<L>,
+    what: &str,
+    partitions: &[TopicPartition],
+    still_ours: impl Fn() -> bool,
+) -> Result<Option<Vec<Option<Position>>>, Error> {
+    let started = Instant::now();
+    let mut reminder: Option<Instant> = None;
+    while still_ours() {
+        match consumer.committed(partitions, ASK) {
+            Ok(positions) => {
+                if reminder.is_some() {
+                    tracing::info!("{what}: the positions are free after {:.1} s", started.elapsed().as_secs_f64());
+                }
+                return Ok(Some(positions));
+            }
+            Err(error) if error.is_timeout() || error.code() == Some(Code::UnstableOffsetCommit) => {}
+            Err(source) => return Err(Error::Kafka { what: format!("{what}: read the committed positions"), source }),
+        }
+        if started.elapsed() > GIVE_UP {
+            let what = format!("{what}: waiting for the committed positions of {}", names(partitions));
+            return Err(Error::Stuck { what, within: GIVE_UP });
+        }
+        if reminder.is_none_or(|last| last.elapsed() >= REMIND) {
+            reminder = Some(Instant::now());
+            tracing::warn!(
+                "{what} waits for the committed positions of {}: an open transaction of another transactional id holds them, or the \
+                 coordinator does not answer ({:.0} s so far); other tasks go on",
+                names(partitions),
+                started.elapsed().as_secs_f64()
+            );
+        }
+    }
+    Ok(None)
+}
+
+/// Positions for partitions for which the group has none, by `start_from`. A partition that the group lacks while it knows others
+/// of the topic is new, and begins at its beginning: skipping what is in it would lose records.
+pub(crate) fn resolve<L: RebalanceListener>(
+    consumer: &Consumer<L>,
+    topic: &str,
+    partition: i32,
+    start_from: StartFrom,
+    topic_is_known: bool,
+) -> Result<Position, Error> {
+    let (low, high) = watermarks(consumer, topic, partition)?;
+    Ok(Position(if start_from == StartFrom::Latest && !topic_is_known { high } else { low }))
+}
+
+/// Refuses a position that its partition does not have: with the records between, exactly once is gone, and only the operator
+/// can say how to go on.
+pub(crate) fn check_range<L: RebalanceListener>(
+    consumer: &Consumer<L>,
+    group: &str,
+    (topic, partition): &(Arc<str>, i32),
+    position: Position,
+) -> Result<(), Error> {
+    let (low, high) = watermarks(consumer, topic, *partition)?;
+    let cause = if position.0 < low {
+        format!("retention has removed {} records that were not processed", low - position.0)
+    } else if position.0 > high {
+        "the topic was made anew, or lost records".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::OutOfRange {
+        topic: topic.to_string(),
+        partition: *partition,
+        position,
+        low,
+        high,
+        group: group.to_owned(),
+        cause,
+    })
+}
+
+fn watermarks<L: RebalanceListener>(consumer: &Consumer<L>, topic: &str, partition: i32) -> Result<(i64, i64), Error> {
+    consumer
+        .watermarks(topic, partition, WATERMARKS)
+        .map_err(|source| Error::Kafka { what: format!("ask for the ends of {topic}/{partition}"), source })
+}
+
+pub(crate) fn names(partitions: &[TopicPartition]) -> String {
+    let names: Vec<String> = partitions.iter().map(|(topic, partition)| format!("{topic}/{partition}")).collect();
+    names.join(", ")
+}

@@ -1,0 +1,145 @@
+//! Who may commit: the tasks that are ours, and the lanes that are committing right now. Invariant W5 lives here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::stop::Stop;
+
+/// One stay of a task with this process. What belongs to an older one is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Incarnation(u64);
+
+/// The tasks that this process owns.
+///
+/// The race that this settles: the consumer's thread learns that the partitions go to somebody else, while a lane is about to
+/// commit. Either the lane asks for its permit first; then [`Assignment::revoke`] finds it in `committing` and waits, so that
+/// the commit ends before the group hears that we have let go. Or the revocation comes first; then the task is not owned
+/// any more when the lane asks, and the lane drops its batch. There is no third order, since both hold the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Assignment {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    owned: BTreeMap<i32, Owned>,
+    committing: BTreeSet<i32>,
+}
+
+#[derive(Debug)]
+struct Owned {
+    incarnation: Incarnation,
+    cancel: Stop,
+}
+
+/// Leave to commit for a lane; nothing is let go of while it lives, except after the bound of [`Assignment::revoke`].
+pub(crate) struct Permit<'a> {
+    assignment: &'a Assignment,
+    lane: i32,
+}
+
+impl Assignment {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A task is ours from now on. The [`Stop`] is given when it is not any more.
+    pub(crate) fn assign(&self, task: i32) -> (Incarnation, Stop) {
+        let mut state = self.lock();
+        state.last += 1;
+        let owned = Owned { incarnation: Incarnation(state.last), cancel: Stop::new() };
+        let result = (owned.incarnation, owned.cancel.clone());
+        state.owned.insert(task, owned);
+        result
+    }
+
+    /// A new incarnation of a task that is still ours; `None` if it is not.
+    pub(crate) fn renew(&self, task: i32, old: Incarnation) -> Option<Incarnation> {
+        let mut state = self.lock();
+        state.last += 1;
+        let next = Incarnation(state.last);
+        let owned = state.owned.get_mut(&task).filter(|owned| owned.incarnation == old)?;
+        owned.incarnation = next;
+        Some(next)
+    }
+
+    pub(crate) fn is_current(&self, task: i32, incarnation: Incarnation) -> bool {
+        self.lock().owned.get(&task).is_some_and(|owned| owned.incarnation == incarnation)
+    }
+
+    /// Whether nothing is ours.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().owned.is_empty()
+    }
+
+    /// Leave to commit, if every task is still ours in this incarnation.
+    pub(crate) fn permit(&self, lane: i32, tasks: impl IntoIterator<Item = (i32, Incarnation)>) -> Option<Permit<'_>> {
+        let mut state = self.lock();
+        let current = |(task, incarnation)| state.owned.get(&task).is_some_and(|o| o.incarnation == incarnation);
+        if !tasks.into_iter().all(current) {
+            return None;
+        }
+        let fresh = state.committing.insert(lane);
+        assert!(fresh, "a lane has one commit at a time");
+        Some(Permit { assignment: self, lane })
+    }
+
+    /// Lets go of every task: no permit is given from now on, stages that wait are stopped, and commits under way are waited for,
+    /// at most for `bound`. Returns how many lanes were still committing then: their fate is up to the fence of the next owner.
+    pub(crate) fn revoke(&self, bound: Duration) -> usize {
+        let deadline = Instant::now() + bound;
+        let mut state = self.lock();
+        for owned in std::mem::take(&mut state.owned).into_values() {
+            owned.cancel.stop();
+        }
+        while !state.committing.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.committing.len()
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.assignment.lock().committing.remove(&self.lane);
+        self.assignment.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revoked_task_gets_no_permit() {
+        let assignment = Assignment::default();
+        let (incarnation, cancel) = assignment.assign(3);
+        assert!(assignment.permit(3, [(3, incarnation)]).is_some());
+        assert_eq!(assignment.revoke(Duration::ZERO), 0);
+        assert!(cancel.is_stopped());
+        assert!(assignment.permit(3, [(3, incarnation)]).is_none());
+        let (next, _) = assignment.assign(3);
+        assert!(assignment.permit(3, [(3, incarnation)]).is_none(), "an older incarnation");
+        assert!(assignment.permit(3, [(3, next)]).is_some());
+    }
+
+    #[test]
+    fn a_revocation_waits_for_a_commit_under_way() {
+        let assignment = Assignment::default();
+        let (incarnation, _) = assignment.assign(0);
+        let permit = assignment.permit(0, [(0, incarnation)]).expect("ours");
+        assert_eq!(assignment.revoke(Duration::ZERO), 1, "bounded");
+        std::thread::scope(|scope| {
+            let revoke = scope.spawn(|| assignment.revoke(Duration::from_secs(60)));
+            drop(permit);
+            assert_eq!(revoke.join().expect("no panic"), 0);
+        });
+    }
+}

@@ -1,0 +1,136 @@
+//! The lanes of a worker: made when a partition first comes, kept while it may come back, ended when it goes elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::shared::Shared;
+use crate::error::Error;
+use crate::lane::{Command, Lane};
+use crate::stage::Transformer;
+
+/// How long a partition may be without those of the same number of the other topics.
+const PARTIAL: Duration = Duration::from_secs(60);
+
+pub(super) struct Lanes<S> {
+    shared: Arc<Shared<S>>,
+    running: BTreeMap<i32, Running>,
+    /// Told to close, and not gone yet.
+    closing: Vec<JoinHandle<()>>,
+    /// Since when an assignment has been incomplete, and what is wrong with it.
+    partial: Option<(Instant, String)>,
+}
+
+struct Running {
+    commands: Sender<Command>,
+    thread: JoinHandle<()>,
+}
+
+impl<S: Transformer> Lanes<S> {
+    pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
+        Lanes { shared, running: BTreeMap::new(), closing: Vec::new(), partial: None }
+    }
+
+    /// Starts the tasks of an assignment, and ends the lanes of others.
+    pub(super) fn assign(&mut self, partitions: Vec<(String, i32)>) -> Result<(), Error> {
+        let mut topics: BTreeMap<i32, Vec<String>> = BTreeMap::new();
+        for (topic, partition) in partitions {
+            topics.entry(partition).or_default().push(topic);
+        }
+        let (complete, partial): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            topics.into_iter().partition(|(_, topics)| topics.len() == self.shared.topics.len());
+        let gone: Vec<i32> = self.running.keys().filter(|lane| !complete.contains_key(lane)).copied().collect();
+        for lane in gone {
+            self.close(lane);
+        }
+        for task in complete.keys() {
+            self.start(*task)?;
+        }
+        self.note_partial(&partial);
+        let numbers: Vec<String> = complete.keys().map(ToString::to_string).collect();
+        let tasks = if numbers.is_empty() { "no tasks".to_owned() } else { format!("tasks {}", numbers.join(", ")) };
+        tracing::info!("{}: assigned {tasks}", self.shared.config.name);
+        Ok(())
+    }
+
+    fn start(&mut self, task: i32) -> Result<(), Error> {
+        if !self.running.contains_key(&task) {
+            let (commands, inbox) = channel();
+            let lane = Lane::new(task, self.shared.clone(), inbox)?;
+            let thread = thread::Builder::new()
+                .name(format!("lane-{task}"))
+                .spawn(move || lane.run())
+                .map_err(|source| Error::Io { what: format!("start the thread of lane {task}"), source })?;
+            self.running.insert(task, Running { commands, thread });
+        }
+        let lane = &self.running[&task];
+        let (incarnation, cancel) = self.shared.assignment.assign(task);
+        // A lane that has died has raised its error, which the worker's loop finds next.
+        if lane.commands.send(Command::Start { task, incarnation, cancel }).is_ok() {
+            lane.thread.thread().unpark();
+        }
+        Ok(())
+    }
+
+    fn note_partial(&mut self, partial: &BTreeMap<i32, Vec<String>>) {
+        self.partial = (!partial.is_empty()).then(|| {
+            let all: Vec<&str> = self.shared.topics.iter().map(AsRef::as_ref).collect();
+            let list: Vec<_> = partial.iter().map(|(n, topics)| format!("{n} of {}", topics.join(", "))).collect();
+            let text = format!(
+                "{}: was assigned partition {} without the same numbers of all of {}; a task needs them together. A member with other \
+                 topics in the same group, or topics whose partition counts differ, cause this",
+                self.shared.config.name,
+                list.join("; "),
+                all.join(", ")
+            );
+            tracing::warn!("{text}; waiting for the group to become even");
+            (Instant::now(), text)
+        });
+    }
+
+    /// Refuses an assignment that has stayed incomplete.
+    pub(super) fn check_partial(&self) -> Result<(), Error> {
+        match &self.partial {
+            Some((since, text)) if since.elapsed() > PARTIAL => Err(Error::Topics { text: text.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    fn close(&mut self, lane: i32) {
+        let Some(running) = self.running.remove(&lane) else { return };
+        // A closed channel says the same.
+        drop(running.commands.send(Command::Close));
+        running.thread.thread().unpark();
+        self.closing.push(running.thread);
+    }
+
+    pub(super) fn threads(&self) -> Vec<thread::Thread> {
+        self.running.values().map(|running| running.thread.thread().clone()).collect()
+    }
+
+    /// Ends every lane. Returns false where some did not end by `deadline`; they are left behind.
+    pub(super) fn join(mut self, deadline: Instant) -> bool {
+        let all: Vec<i32> = self.running.keys().copied().collect();
+        for lane in all {
+            self.close(lane);
+        }
+        for thread in self.closing {
+            while !thread.is_finished() && Instant::now() < deadline {
+                thread.thread().unpark();
+                thread::sleep(Duration::from_millis(2));
+            }
+            // A panic was caught and raised by the lane itself.
+            if !thread.is_finished() || thread.join().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Forgets lanes that have ended.
+    pub(super) fn reap(&mut self) {
+        self.closing.retain(|thread| !thread.is_finished());
+    }
+}

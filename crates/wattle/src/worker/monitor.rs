@@ -1,0 +1,100 @@
+//! Watching a worker from other threads.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::shared::Router;
+use crate::error::Error;
+use crate::kafka::{Consumer, Position, TopicPartition};
+use crate::metrics::Metrics;
+
+const ASK: Duration = Duration::from_secs(5);
+
+/// Watches a worker from another thread.
+#[derive(Clone, Default)]
+pub struct Monitor {
+    pub(super) metrics: Arc<Metrics>,
+    source: Arc<OnceLock<LagSource>>,
+}
+
+struct LagSource {
+    consumer: std::sync::Weak<Consumer<Router>>,
+    partitions: Vec<TopicPartition>,
+}
+
+impl Monitor {
+    pub(super) fn attach(&self, consumer: &Arc<Consumer<Router>>, partitions: Vec<TopicPartition>) {
+        let source = LagSource { consumer: Arc::downgrade(consumer), partitions };
+        // A worker runs once, so nothing was attached before.
+        drop(self.source.set(source));
+    }
+
+    /// The worker's counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// What the *group* has committed, and where the input topics end for a `read_committed` reader, over all partitions of
+    /// all input topics. `None` before the worker is connected and after it has ended. Asks the broker: takes milliseconds, up to
+    /// a few seconds.
+    ///
+    /// # Errors
+    /// Where the broker does not answer in time, which is also so while a transaction holds a position open.
+    pub fn lag(&self) -> Result<Option<Lag>, Error> {
+        let Some(source) = self.source.get() else { return Ok(None) };
+        let Some(consumer) = source.consumer.upgrade() else { return Ok(None) };
+        let failed = |source| Error::Kafka { what: "ask for the lag".to_owned(), source };
+        let committed = consumer.committed(&source.partitions, ASK).map_err(failed)?;
+        let mut partitions = Vec::with_capacity(committed.len());
+        for ((topic, partition), committed) in source.partitions.iter().zip(committed) {
+            let (low, end) = consumer.watermarks(topic, *partition, ASK).map_err(failed)?;
+            partitions.push(PartitionLag {
+                topic: topic.to_string(),
+                partition: *partition,
+                committed,
+                start: Position(low),
+                end: Position(end),
+            });
+        }
+        Ok(Some(Lag { partitions }))
+    }
+}
+
+/// See [`Monitor::lag`].
+#[derive(Clone, Debug)]
+pub struct Lag {
+    /// In the order of the input topics and their partitions.
+    pub partitions: Vec<PartitionLag>,
+}
+
+/// See [`Monitor::lag`].
+#[derive(Clone, Debug)]
+pub struct PartitionLag {
+    /// Input topic.
+    pub topic: String,
+    /// Partition.
+    pub partition: i32,
+    /// What the group has committed, if anything.
+    pub committed: Option<Position>,
+    /// The first offset that the partition still has.
+    pub start: Position,
+    /// The end of the partition for a `read_committed` reader (last stable offset).
+    pub end: Position,
+}
+
+impl Lag {
+    /// Offsets (of records and markers) between the committed positions and the ends.
+    #[must_use]
+    pub fn total(&self) -> i64 {
+        self.partitions.iter().map(PartitionLag::count).sum()
+    }
+}
+
+impl PartitionLag {
+    /// Offsets (of records and markers) between the committed position, or the start where there is none, and the end.
+    #[must_use]
+    pub fn count(&self) -> i64 {
+        (self.end.0 - self.committed.unwrap_or(self.start).0).max(0)
+    }
+}

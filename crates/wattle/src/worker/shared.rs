@@ -1,0 +1,179 @@
+//! What the lanes of a worker share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use super::assignment::Assignment;
+use super::fatal::Fatal;
+use super::startup::Topology;
+use super::watchdog::Watchdog;
+use crate::config::{Delivery, StartFrom, WorkerConfig};
+use crate::error::Error;
+use crate::kafka::{
+    Admin, Consumer, Failure, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition, Verdict,
+};
+use crate::metrics::Metrics;
+use crate::stage::Output;
+use crate::task::positions;
+
+/// Longest that the group is kept waiting for commits under way.
+const REVOKE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Shared<S> {
+    pub(crate) config: WorkerConfig,
+    pub(crate) stage: Arc<S>,
+    pub(crate) topics: Vec<Arc<str>>,
+    pub(crate) topology: Topology,
+    pub(crate) consumer: Consumer<Router>,
+    pub(crate) assignment: Arc<Assignment>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) fatal: Fatal,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) admin: Admin,
+    /// Held while the group's first positions are set.
+    pub(crate) first: Mutex<()>,
+}
+
+impl<S> Shared<S> {
+    /// A task's name in logs.
+    pub(crate) fn task(&self, number: i32) -> String {
+        format!("{} task {number}", self.config.name)
+    }
+
+    pub(crate) fn partitions_of(&self, task: i32) -> Vec<TopicPartition> {
+        self.topics.iter().map(|topic| (topic.clone(), task)).collect()
+    }
+
+    pub(crate) fn all_partitions(&self) -> Vec<TopicPartition> {
+        let numbers = 0..self.topology.partitions;
+        self.topics.iter().flat_map(|topic| numbers.clone().map(|number| (topic.clone(), number))).collect()
+    }
+
+    pub(crate) fn producer_config(&self, transactional_id: &str) -> ProducerConfig {
+        ProducerConfig {
+            name: self.config.name.clone(),
+            brokers: self.config.brokers.clone(),
+            acks: "all".to_owned(),
+            compression: self.config.compression,
+            properties: self.config.producer_properties.clone(),
+            batch_size: self.topology.batch_size,
+            transaction: Some((transactional_id.to_owned(), self.config.transaction_timeout)),
+        }
+    }
+
+    /// A topic's `max.message.bytes`.
+    pub(crate) fn topic_limit(&self, topic: &str) -> Option<i64> {
+        self.admin.topic_setting(topic, "max.message.bytes")
+    }
+
+    /// Gives every partition of the group that has no position its first one, all in one transaction, for `start_from` latest.
+    ///
+    /// Two processes that start at once must not both decide what "latest" is, since a record may come in between. The transactional
+    /// id of this step is one for the group: whoever fences last reads the positions after the other has committed or can never
+    /// commit, and sets only what is missing then. Returns false where the caller's tasks are not ours any more.
+    pub(crate) fn set_latest_positions(&self, name: &str, still_ours: impl Fn() -> bool) -> Result<bool, Error> {
+        let _one_at_a_time = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let kafka = |source| Error::Kafka { what: format!("{name}: set the group's first positions"), source };
+        while still_ours() {
+            let mut producer = match &self.config.delivery {
+                Delivery::ExactlyOnce { transactional_id } => {
+                    let producer = Producer::new(&self.producer_config(&format!("{transactional_id}-start")))?;
+                    producer.init_transactions(self.config.transaction_timeout).map_err(kafka)?;
+                    Some(producer)
+                }
+                Delivery::AtLeastOnce(_) => None,
+            };
+            let all = self.all_partitions();
+            let Some(found) = positions::stable(&self.consumer, name, &all, &still_ours)? else { return Ok(false) };
+            let first = self.first_positions(&all, &found)?;
+            if first.is_empty() {
+                return Ok(true);
+            }
+            let done = match (&mut producer, self.consumer.token()) {
+                (Some(producer), Some(token)) => {
+                    producer.transact(&Output::default(), &first, &token, self.config.transaction_timeout)
+                }
+                (None, Some(_)) => self.consumer.commit(&first).map_err(Failure::from),
+                (_, None) => continue,
+            };
+            match done {
+                Ok(()) => tracing::info!("{name}: the group is new; it begins at the end of every partition"),
+                // Somebody else was at it at the same time, or the group has moved on: look again.
+                Err(failure) if failure.error.verdict() != Verdict::Crash || failure.outcome_unknown => {
+                    tracing::debug!("{name}: set the first positions: {}", failure.error);
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(failure) => return Err(kafka(failure.error)),
+            }
+        }
+        Ok(false)
+    }
+
+    fn first_positions(
+        &self,
+        all: &[TopicPartition],
+        found: &[Option<Position>],
+    ) -> Result<Vec<(TopicPartition, Position)>, Error> {
+        let mut first = Vec::new();
+        for ((topic, partition), _) in all.iter().zip(found).filter(|(_, found)| found.is_none()) {
+            let known = all.iter().zip(found).any(|((other, _), found)| other == topic && found.is_some());
+            let position = positions::resolve(&self.consumer, topic, *partition, StartFrom::Latest, known)?;
+            first.push(((topic.clone(), *partition), position));
+        }
+        Ok(first)
+    }
+}
+
+/// Takes the group's decisions to where they matter.
+pub(crate) struct Router {
+    pub(crate) assignment: Arc<Assignment>,
+    name: String,
+    /// An assignment that the worker has not looked at yet.
+    assigned: Mutex<Option<Vec<(String, i32)>>>,
+    lanes: Mutex<Vec<Thread>>,
+}
+
+impl Router {
+    pub(crate) fn new(name: &str) -> Self {
+        Router {
+            assignment: Arc::default(),
+            name: name.to_owned(),
+            assigned: Mutex::default(),
+            lanes: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn take_assigned(&self) -> Option<Vec<(String, i32)>> {
+        self.assigned.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Threads to wake when an assignment ends.
+    pub(crate) fn set_lanes(&self, lanes: Vec<Thread>) {
+        *self.lanes.lock().unwrap_or_else(PoisonError::into_inner) = lanes;
+    }
+}
+
+impl RebalanceListener for Router {
+    fn assigned(&self, partitions: Vec<(String, i32)>) {
+        *self.assigned.lock().unwrap_or_else(PoisonError::into_inner) = Some(partitions);
+    }
+
+    fn revoked(&self, lost: bool) {
+        self.take_assigned();
+        let committing = self.assignment.revoke(REVOKE);
+        if lost {
+            tracing::warn!("{}: the group has given our partitions to others; we were away for too long", self.name);
+        }
+        if committing > 0 {
+            tracing::warn!(
+                "{}: {committing} commits did not end within {} s of a rebalance; the next owner's fence decides about them",
+                self.name,
+                REVOKE.as_secs()
+            );
+        }
+        for lane in self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            lane.unpark();
+        }
+    }
+}

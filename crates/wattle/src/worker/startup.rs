@@ -1,0 +1,82 @@
+//! What is checked against the cluster before anything runs.
+
+use crate::config::{Delivery, WorkerConfig};
+use crate::error::Error;
+use crate::kafka::{Admin, Cluster};
+
+/// librdkafka's default for the bytes of one record batch.
+const BATCH_SIZE: i64 = 1_000_000;
+/// Descriptors that a transactional producer of one broker needs, with some room.
+const DESCRIPTORS: u64 = 10;
+
+/// What a worker needs to know of its cluster.
+pub(crate) struct Topology {
+    /// Partitions of each input topic.
+    pub(crate) partitions: i32,
+    /// Most bytes of one record batch that every output topic accepts.
+    pub(crate) batch_size: usize,
+}
+
+pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
+    let cluster = admin.cluster()?;
+    let outputs: Vec<String> = config.output_topics.iter().chain(&config.dead_letter_topic).cloned().collect();
+    let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
+    check_topics(&cluster, &config.brokers, &all)?;
+    let counts: Vec<_> = config.topics.iter().map(|topic| (topic, cluster.topics[topic])).collect();
+    let partitions = counts[0].1;
+    if counts.iter().any(|(_, count)| *count != partitions) {
+        let list: Vec<_> = counts.iter().map(|(topic, count)| format!("{topic} has {count}")).collect();
+        let text = format!(
+            "input topics need equal partition counts, since partition n of all of them makes task n: {}",
+            list.join(", ")
+        );
+        return Err(Error::Topics { text });
+    }
+    if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
+        let ours = i64::try_from(config.transaction_timeout.as_millis()).unwrap_or(i64::MAX);
+        let max = admin.broker_setting(&cluster, "transaction.max.timeout.ms");
+        if let Some(max) = max.filter(|max| ours > *max) {
+            let text = format!(
+                "transaction_timeout is {ours} ms, and the broker allows at most {max} ms (transaction.max.timeout.ms): lower the one, \
+                 or raise the other"
+            );
+            return Err(Error::BrokerSetting { text });
+        }
+        check_descriptors(partitions);
+    }
+    Ok(Topology { partitions, batch_size: batch_size(admin, &outputs) })
+}
+
+/// Refuses topics that are not there.
+pub(crate) fn check_topics(cluster: &Cluster, brokers: &str, topics: &[String]) -> Result<(), Error> {
+    let missing: Vec<_> = topics.iter().filter(|topic| !cluster.topics.contains_key(*topic)).cloned().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "topics that do not exist on {brokers}: {}. Create them (input topics with equal partition counts), or correct the names",
+        missing.join(", ")
+    );
+    Err(Error::Topics { text })
+}
+
+/// Most bytes of one record batch that all of these topics accept. A batch of one record may exceed it: the broker judges that
+/// record by itself.
+pub(crate) fn batch_size(admin: &Admin, topics: &[String]) -> usize {
+    let limits = topics.iter().filter_map(|topic| admin.topic_setting(topic, "max.message.bytes"));
+    let size = limits.chain([BATCH_SIZE]).min().unwrap_or(BATCH_SIZE).max(1);
+    usize::try_from(size).expect("between 1 and a million")
+}
+
+/// A process that has every partition needs a producer for each.
+fn check_descriptors(partitions: i32) {
+    let needed = u64::try_from(partitions).unwrap_or_default() * DESCRIPTORS + 64;
+    let Ok(limits) = std::fs::read_to_string("/proc/self/limits") else { return };
+    let soft = limits.lines().find(|line| line.starts_with("Max open files")).and_then(|l| l.split_whitespace().nth(3));
+    if let Some(soft) = soft.and_then(|soft| soft.parse::<u64>().ok()).filter(|soft| *soft < needed) {
+        tracing::warn!(
+            "{partitions} partitions need about {needed} file descriptors if all come to this process, and its limit is {soft}: raise \
+             it (ulimit -n), or run more processes"
+        );
+    }
+}
