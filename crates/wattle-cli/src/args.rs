@@ -1,0 +1,182 @@
+//! What the command line says. The help texts are the first manual that people read.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tracing::level_filters::LevelFilter;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done: finite inputs ended, everything drained, or stopped cleanly
+  1  the run failed; a restart goes on from the last commit
+  2  the configuration or the command line is refused; a restart does not help
+  3  no broker answered at the start; try again later";
+
+const AFTER_MAIN: &str = "\
+Start with a pipeline file:
+  wattle check pipeline.yaml         what would run, and with which guarantee
+  wattle run pipeline.yaml --drain   process what is there, then end
+  wattle tail TOPIC --from-beginning look at the result";
+
+const AFTER_RUN: &str = "\
+Ctrl-C or SIGTERM: every stream finishes or drops its batch, then the run ends with 0. A second signal ends it at once. \
+Nothing needs repair after that, nor after kill -9: start the same command again.
+
+Results go to stderr, one line a stream; stdout belongs to the stdout output.";
+
+const AFTER_TAIL: &str = "\
+A line has topic, partition, offset, timestamp (UTC), key, headers and value. A value that is JSON is printed as it is \
+(numbers keep their digits), other text as a string, bytes that are not text as {\"base64\": \"...\"}, a tombstone as null. \
+Keys and header values are strings, base64 or null.
+
+Records of open and aborted transactions are not shown, no consumer group is used, and no topic is created.";
+
+/// Processes Kafka streams exactly once: the position of a record commits in the same transaction as its results.
+#[derive(Debug, Parser)]
+#[command(name = "wattle", version, max_term_width = 110, after_help = format!("{AFTER_MAIN}\n\n{EXIT_CODES}"))]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run all streams of a pipeline file
+    #[command(after_help = format!("{AFTER_RUN}\n\n{EXIT_CODES}"))]
+    Run(RunArgs),
+    /// Check a pipeline file offline: print what would run, or every mistake at once
+    #[command(after_help = EXIT_CODES)]
+    Check(CheckArgs),
+    /// Print a topic's committed records as JSON, one object a line
+    #[command(after_help = format!("{}\n\n{EXIT_CODES}", AFTER_TAIL))]
+    Tail(TailArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The pipeline file
+    pub(crate) file: PathBuf,
+    /// End when finite inputs have ended and every Kafka input has reached its end with all committed
+    #[arg(long)]
+    pub(crate) drain: bool,
+    #[command(flatten)]
+    pub(crate) brokers: Brokers,
+    /// Time for a clean stop; what has not ended after three quarters of it is ended hard, with exit code 1
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) grace_period: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The pipeline file
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) brokers: Brokers,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    /// The topic; all its partitions are read
+    pub(crate) topic: String,
+    /// Begin at the oldest record instead of waiting for new ones
+    #[arg(long)]
+    pub(crate) from_beginning: bool,
+    /// End after N records
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) brokers: Brokers,
+    /// A file with further librdkafka properties, one key=value a line, for example for TLS and SASL
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Brokers {
+    /// Brokers for Kafka components that name none: host:port, several separated by commas
+    #[arg(long = "brokers", value_name = "B", env = "WATTLE_BROKERS", hide_env_values = true)]
+    list: Option<String>,
+}
+
+impl Brokers {
+    /// What the option or the environment says; blank counts as not said.
+    pub(crate) fn get(&self) -> Option<String> {
+        self.list.as_deref().map(str::trim).filter(|list| !list.is_empty()).map(str::to_owned)
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log (on stderr)")]
+pub(crate) struct LogArgs {
+    /// Lines for people, or one JSON object a line (status lines as well)
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "text",
+        env = "WATTLE_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub(crate) log_format: LogFormat,
+    /// Least level that is shown: off, error, warn, info, debug, trace [default: warn on a terminal, info elsewhere]
+    #[arg(long, global = true, value_name = "LEVEL", env = "WATTLE_LOG", hide_env_values = true, value_parser = level)]
+    pub(crate) log_level: Option<LevelFilter>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(seconds) if (1..=86_400).contains(&seconds) => Ok(Duration::from_secs(seconds)),
+        _ => Err("give whole seconds from 1 to 86400".to_owned()),
+    }
+}
+
+fn level(text: &str) -> Result<LevelFilter, String> {
+    let levels = ["off", "error", "warn", "info", "debug", "trace"];
+    let known = levels.iter().any(|level| text.eq_ignore_ascii_case(level));
+    let parsed = text.parse().ok().filter(|_| known);
+    parsed.ok_or_else(|| format!("choose one of {}", levels.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_ends_with_the_exit_codes() {
+        for mut command in Cli::command().get_subcommands().cloned().chain([Cli::command()]) {
+            let help = command.render_long_help().to_string();
+            assert!(help.trim_end().ends_with("try again later"), "{help}");
+        }
+    }
+
+    #[test]
+    fn count_zero_and_unknown_levels_are_refused() {
+        assert!(Cli::try_parse_from(["wattle", "tail", "t", "--count", "0"]).is_err());
+        assert!(Cli::try_parse_from(["wattle", "tail", "t", "--log-level", "3"]).is_err());
+        assert!(Cli::try_parse_from(["wattle", "tail", "t", "--log-level", "DEBUG"]).is_ok());
+    }
+
+    #[test]
+    fn blank_brokers_count_as_none() {
+        let parsed = Cli::try_parse_from(["wattle", "check", "f.yaml", "--brokers", " "]).expect("is legal");
+        let Command::Check(args) = parsed.command else { panic!("check was asked for") };
+        assert_eq!(args.brokers.get(), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! `wattle check`: from a file to a plan, without a broker.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use wattle::Exit;
+use wattle_pipeline::{Context, Plan};
+
+use crate::args::CheckArgs;
+use crate::failure::Failure;
+
+/// Prints the plan.
+pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
+    let plan = load(&args.file, args.brokers.get())?;
+    match write!(io::stdout().lock(), "{plan}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Failed, format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads and plans a pipeline file.
+pub(crate) fn load(file: &Path, brokers: Option<String>) -> Result<Plan, Failure> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::refused(format!("cannot read the pipeline file {}: {error}", file.display())))?;
+    let env = |name: &str| std::env::var(name).ok();
+    wattle_pipeline::plan(&text, &Context { file, brokers, env: &env })
+        .map_err(|problems| Failure::refused(problems.to_string()))
+}

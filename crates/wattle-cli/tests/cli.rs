@@ -1,0 +1,240 @@
+//! The `wattle` binary as its users meet it. Nothing here needs a broker.
+#![allow(clippy::unwrap_used)] // helpers of tests may panic as tests do
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder of its own for a test, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wattle-cli-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, text: &str) -> String {
+        let path = self.0.join("pipeline.yaml");
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays: {error}", self.0.display());
+        }
+    }
+}
+
+/// `wattle`, without what the caller's environment says to it.
+fn wattle(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wattle"));
+    for name in ["WATTLE_BROKERS", "WATTLE_LOG", "WATTLE_LOG_FORMAT"] {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// An address on this machine where nobody listens: bound for a moment, so that the system names a free port.
+fn closed_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+const COPY: &str = "
+streams:
+  - id: copy
+    input:
+      type: kafka
+      brokers: [\"${BROKERS:-localhost:9092}\"]
+      topics: [orders]
+      consumer_group: orders-copy
+      transactional_offsets: true
+    output:
+      type: kafka
+      brokers: [\"${BROKERS:-localhost:9092}\"]
+      topic: orders-copy
+      exactly_once: true
+      transactional_id: orders-copy
+      offset_commit_group: orders-copy
+";
+
+const GENERATE: &str = "
+streams:
+  - id: hello
+    input:
+      type: generate
+      context: '{\"n\": 9007199254740993}'
+      count: 3
+    output:
+      type: stdout
+";
+
+#[test]
+fn a_sound_file_shows_its_plan() {
+    let folder = Folder::new("plan");
+    let output = wattle(&["check", &folder.file(COPY)]).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    for part in ["copy", "kafka orders", "kafka orders-copy", "exactly once"] {
+        assert!(stdout(&output).contains(part), "{part}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let folder = Folder::new("mistakes");
+    let text = COPY
+        .replace("topics: [orders]", "topics: [orders]\n      start_form_latest: true")
+        .replace("transactional_id: orders-copy", "transactional_id: \" \"")
+        .replace("offset_commit_group: orders-copy", "acks: many");
+    for command in ["check", "run"] {
+        let output = wattle(&[command, &folder.file(&text)]).output().unwrap();
+        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
+        for part in ["start_from_latest", "transactional_id", "offset_commit_group", "acks", "pipeline.yaml", "8:7"] {
+            assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+        }
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn an_unreadable_file_is_refused_by_name() {
+    let output = wattle(&["run", "/nowhere/pipeline.yaml"]).output().unwrap();
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).contains("/nowhere/pipeline.yaml"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_command_line_that_cannot_be_is_refused() {
+    for arguments in [&["run"][..], &["tail", "t", "--count", "0"], &["check", "f", "--log-level", "loud"], &["fly"]] {
+        let output = wattle(arguments).output().unwrap();
+        assert_eq!(code(&output), Some(2), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn no_brokers_is_refused_with_both_remedies() {
+    let folder = Folder::new("brokers");
+    let text = COPY.replace("      brokers: [\"${BROKERS:-localhost:9092}\"]\n", "");
+    let file = folder.file(&text);
+    for arguments in [&["check", &file][..], &["run", &file], &["tail", "orders"]] {
+        let output = wattle(arguments).output().unwrap();
+        assert_eq!(code(&output), Some(2), "{arguments:?}");
+        for remedy in ["--brokers", "WATTLE_BROKERS"] {
+            assert!(stderr(&output).contains(remedy), "{arguments:?}: {}", stderr(&output));
+        }
+    }
+    assert_eq!(code(&wattle(&["check", &file, "--brokers", "b:9092"]).output().unwrap()), Some(0));
+    assert_eq!(code(&wattle(&["check", &file]).env("WATTLE_BROKERS", "b:9092").output().unwrap()), Some(0));
+}
+
+#[test]
+fn a_broker_that_is_down_ends_the_start_in_time_and_by_name() {
+    let folder = Folder::new("down");
+    let address = closed_address();
+    let file = folder.file(COPY);
+    for arguments in [&["run", &file][..], &["tail", "orders", "--brokers", &address]] {
+        let started = Instant::now();
+        let output = wattle(arguments).env("BROKERS", &address).output().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert_eq!(code(&output), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&address), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_finite_stream_runs_to_its_end() {
+    let folder = Folder::new("finite");
+    let output = wattle(&["run", &folder.file(GENERATE)]).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "{\"n\": 9007199254740993}\n".repeat(3));
+    let told = stderr(&output);
+    assert!(told.starts_with("wattle 0."), "{told}");
+    assert!(told.contains("done") && told.contains("3 records in"), "{told}");
+    assert!(!told.contains('\x1b'), "no colours in a pipe: {told}");
+}
+
+#[test]
+fn json_logs_are_json_on_every_line() {
+    let folder = Folder::new("json");
+    let output = wattle(&["run", &folder.file(GENERATE), "--log-format", "json"]).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let events: Vec<serde_json::Value> =
+        stderr(&output).lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let ended = events.iter().find(|event| event["event"] == "ended").expect("the end is told");
+    assert_eq!((&ended["stream"], &ended["outcome"], &ended["records"]), (&"hello".into(), &"done".into(), &3.into()));
+}
+
+/// Starts an endless stream and waits for its first record.
+fn endless(folder: &Folder) -> (Child, BufReader<std::process::ChildStdout>) {
+    let text = GENERATE.replace("count: 3", "interval: 10ms");
+    let mut child = wattle(&["run", &folder.file(&text)]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("9007199254740993"), "{line}");
+    (child, lines)
+}
+
+fn signal(child: &Child, name: &str) {
+    let done = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(done.success());
+}
+
+#[test]
+fn a_signal_stops_cleanly() {
+    for name in ["-INT", "-TERM"] {
+        let folder = Folder::new(&format!("signal{name}"));
+        let (mut child, mut lines) = endless(&folder);
+        signal(&child, name);
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).unwrap();
+        assert!(rest.is_empty() || rest.ends_with('\n'), "half a line was written: {rest}");
+        let mut told = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{told}");
+        assert!(told.contains("stopping: hello finishes its batch"), "{told}");
+        assert!(told.trim_end().ends_with("stopped cleanly: all committed"), "{told}");
+    }
+}
+
+#[test]
+fn secrets_do_not_reach_the_log() {
+    let folder = Folder::new("secrets");
+    let secret = "hunter2-do-not-show";
+    let text = COPY.replace(
+        "      transactional_id:",
+        "      client: { sasl.username: \"${NAME}\", sasl.password: \"${PASSWORD}\" }\n      transactional_id:",
+    );
+    // Once as it is, once with a mistake beside the secret.
+    for text in [text.clone(), text.replace("sasl.username", "transactional.id")] {
+        let file = folder.file(&text);
+        for arguments in [&["check", &file][..], &["run", &file, "--log-level", "trace"]] {
+            let output = wattle(arguments)
+                .envs([("NAME", "wattle"), ("PASSWORD", secret), ("BROKERS", &closed_address())])
+                .output()
+                .unwrap();
+            assert!(!stderr(&output).contains(secret), "{arguments:?}: {}", stderr(&output));
+            assert!(!stdout(&output).contains(secret), "{arguments:?}: {}", stdout(&output));
+        }
+    }
+}
