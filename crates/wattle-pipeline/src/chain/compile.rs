@@ -1,0 +1,191 @@
+//! Programs of the file → compiled processors. Pure: VRL's own messages become problems at their place in the file.
+
+use vrl::compiler::state::ExternalEnv;
+use vrl::compiler::{CompileConfig, Program, compile_with_external};
+use vrl::diagnostic::{Diagnostic, DiagnosticList};
+use vrl::path::{OwnedSegment, OwnedTargetPath, OwnedValuePath, PathPrefix};
+use vrl::prelude::{Collection, KeyString, Kind};
+
+use super::target::{METADATA, READ_ONLY};
+use crate::problem::{Place, hint};
+use crate::yaml::{Field, Map, Scalar, Style};
+
+/// A compiled processor.
+pub(crate) struct Processor {
+    pub(super) kind: ProcessorKind,
+    pub(super) program: Program,
+    /// The program's text, to find the line of a failure.
+    pub(super) source: String,
+    /// Whether the program reads or writes `.`; only then is the record decoded.
+    pub(super) uses_value: bool,
+    /// `processors[2]`, for messages.
+    pub(super) name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProcessorKind {
+    Vrl,
+    Filter,
+}
+
+impl Processor {
+    /// What the file calls it.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self.kind {
+            ProcessorKind::Vrl => "vrl",
+            ProcessorKind::Filter => "filter",
+        }
+    }
+}
+
+/// Reads and compiles one entry of `processors`. `text` is the file's.
+pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
+    let mut map = Map::of(item)?;
+    let kinds = [("vrl", ProcessorKind::Vrl), ("filter", ProcessorKind::Filter)];
+    let kind = map.required("type", "a processor needs a type: vrl or filter")?.word(&kinds)?;
+    let field = match kind {
+        ProcessorKind::Vrl => map.required("statement", "a vrl processor needs a statement: a VRL program"),
+        ProcessorKind::Filter => map.required("condition", "a filter needs a condition: VRL that is true or false"),
+    };
+    map.finish();
+    let field = field?;
+    let source = field.name()?;
+    let program = compile(kind, &source, &field, text)?;
+    check_metadata(&program, &field);
+    if kind == ProcessorKind::Filter && !program.final_type_info().result.kind().contains_boolean() {
+        field.problem("must be true or false; this condition never is");
+    }
+    let info = program.info();
+    let mut paths = info.target_queries.iter().chain(&info.target_assignments);
+    let uses_value = paths.any(|path| path.prefix == PathPrefix::Event);
+    let name = item.path.rsplit('.').next().unwrap_or_default().to_owned();
+    Some(Processor { kind, program, source, uses_value, name })
+}
+
+fn compile(kind: ProcessorKind, source: &str, field: &Field, text: &str) -> Option<Program> {
+    let mut config = CompileConfig::default();
+    match kind {
+        ProcessorKind::Filter => config.set_read_only(),
+        ProcessorKind::Vrl => {
+            for name in READ_ONLY {
+                let path = OwnedTargetPath::metadata(OwnedValuePath::single_field(name));
+                config.set_read_only_path(path, true);
+            }
+        }
+    }
+    let environment = ExternalEnv::new_with_kind(Kind::any(), metadata_kind());
+    match compile_with_external(source, &vrl::stdlib::all(), &environment, config) {
+        Ok(result) => {
+            // A warning is a result that nobody uses or a name that will go: both are mistakes in a new program.
+            report(&result.warnings, source, field, text);
+            Some(result.program)
+        }
+        Err(errors) => {
+            report(&errors, source, field, text);
+            None
+        }
+    }
+}
+
+/// The types of what is behind `%`, so that programs need no checks that cannot fail.
+fn metadata_kind() -> Kind {
+    let kind = |name| match name {
+        "topic" => Kind::bytes(),
+        "partition" | "offset" => Kind::integer(),
+        "key" => Kind::bytes().or_null(),
+        "timestamp" => Kind::timestamp().or_null(),
+        _ => Kind::array(Collection::any()),
+    };
+    Kind::object(
+        METADATA.into_iter().map(|name| (name.into(), kind(name))).collect::<std::collections::BTreeMap<_, _>>(),
+    )
+}
+
+/// Refuses names behind `%` that are always null, or that would be written for nothing.
+fn check_metadata(program: &Program, field: &Field) {
+    let info = program.info();
+    let mut unknown: Vec<&KeyString> = Vec::new();
+    for path in info.target_queries.iter().chain(&info.target_assignments) {
+        if path.prefix == PathPrefix::Metadata
+            && let Some(OwnedSegment::Field(name)) = path.path.segments.first()
+            && !METADATA.contains(&&**name)
+            && !unknown.contains(&name)
+        {
+            unknown.push(name);
+        }
+    }
+    for name in unknown {
+        field.problem(format!("%{name} is unknown; {}", hint(name, &METADATA)));
+    }
+    let replaces_all = |path: &OwnedTargetPath| path.prefix == PathPrefix::Metadata && path.path.segments.is_empty();
+    debug_assert!(!info.target_assignments.iter().any(replaces_all), "its read-only members make it read-only");
+}
+
+fn report(diagnostics: &DiagnosticList, source: &str, field: &Field, text: &str) {
+    let Some(scalar) = field.scalar() else { return };
+    for diagnostic in diagnostics.iter() {
+        let primary = diagnostic.labels.iter().find(|label| label.primary).or(diagnostic.labels.first());
+        let at = primary.map_or(0, |label| label.span.start()).min(source.len());
+        let place = locate(scalar, field, source, at, text);
+        let line = match place {
+            Some(_) => String::new(),
+            None => format!("line {}: ", line_of(source, at)),
+        };
+        let mut message = format!("{line}{}", describe(diagnostic));
+        if scalar.raw.is_some() {
+            message = mask(&message);
+        }
+        match place {
+            Some(place) => field.problem_in(place, message),
+            None => field.problem(message),
+        }
+    }
+}
+
+/// VRL's message, with what its labels say.
+fn describe(diagnostic: &Diagnostic) -> String {
+    let mut text = diagnostic.message.clone();
+    for label in &diagnostic.labels {
+        if !label.message.is_empty() && !text.contains(&label.message) {
+            text.push_str(if label.primary { ": " } else { "; " });
+            text.push_str(&label.message);
+        }
+    }
+    text
+}
+
+/// The line of a byte of the program, from 1.
+pub(super) fn line_of(source: &str, at: usize) -> usize {
+    1 + source.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+/// The place in the file, for programs that stand there line by line.
+fn locate(scalar: &Scalar, field: &Field, source: &str, at: usize, text: &str) -> Option<Place> {
+    if scalar.style != Style::Literal || scalar.raw.is_some() {
+        return None;
+    }
+    let index = line_of(source, at) - 1;
+    let line = source.lines().nth(index)?;
+    // The block begins on the first line behind the key that is like the program's first line.
+    let first = source.lines().next()?;
+    let start = (field.place.line..=text.lines().count()).find(|n| {
+        text.lines().nth(*n).is_some_and(|candidate| candidate.trim_start().trim_end() == first.trim_start().trim_end())
+    })?;
+    let in_file = text.lines().nth(start + index)?;
+    let indent = in_file.len().checked_sub(line.len())?;
+    let line_start = source[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let column = 1 + indent + source[line_start..at].chars().count();
+    in_file.ends_with(line).then_some(Place { line: start + index + 1, column })
+}
+
+/// Hides what stands between double quotes: it may be part of a record, or come from a variable.
+pub(super) fn mask(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    for (i, part) in text.split('"').enumerate() {
+        match i % 2 {
+            0 => masked.push_str(part),
+            _ => masked.push_str("\"…\""),
+        }
+    }
+    masked
+}

@@ -1,0 +1,9 @@
+//! The processors of a stream: programs over records, compiled by the plan, run by the tasks.
+
+mod compile;
+pub(crate) mod json;
+mod run;
+mod target;
+
+pub(crate) use compile::{Processor, read};
+pub(crate) use run::{Chain, Values};

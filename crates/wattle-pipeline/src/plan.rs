@@ -1,0 +1,134 @@
+//! A checked file: what will run, and with which guarantee. Nothing has been opened or connected yet.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::problem::{Problems, Report};
+use crate::run::Link;
+use crate::spec::{self, Input, Output, Stream, Surroundings};
+use crate::yaml;
+
+/// Where the text came from and what surrounds it.
+pub struct Context<'a> {
+    /// The pipeline file: named in problems; paths in it are relative to its folder.
+    pub file: &'a Path,
+    /// Brokers for Kafka components that name none.
+    pub brokers: Option<String>,
+    /// Looks up `${VAR}`; a function, so that tests need no process environment.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Checks a pipeline file's text and plans its streams. Pure: looks at no file and no broker.
+///
+/// # Errors
+/// Every problem of the file at once.
+pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
+    let report = Report::default();
+    let mut streams = Vec::new();
+    if let Some(mut root) = yaml::parse(text, &report) {
+        yaml::substitute(&mut root, "", context.env, &report);
+        let folder = context.file.parent().unwrap_or(Path::new(""));
+        let surroundings = Surroundings { text, folder, brokers: context.brokers.as_deref() };
+        streams = spec::read(&root, &surroundings, &report);
+    }
+    match report.into_problems(context.file.to_path_buf()) {
+        Some(problems) => Err(problems),
+        None => Ok(Plan { streams: streams.into_iter().map(StreamPlan).collect() }),
+    }
+}
+
+/// The checked streams of a file. `Display` is one line a stream.
+pub struct Plan {
+    /// In the order of the file.
+    pub streams: Vec<StreamPlan>,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<_> = self.streams.iter().map(|s| (s.id(), s.route(), s.guarantee())).collect();
+        let ids = lines.iter().map(|(id, ..)| id.chars().count()).max().unwrap_or(0);
+        let routes = lines.iter().map(|(_, route, _)| route.chars().count()).max().unwrap_or(0);
+        lines.iter().try_for_each(|(id, route, guarantee)| writeln!(f, "{id:<ids$}   {route:<routes$}   {guarantee}"))
+    }
+}
+
+/// One checked stream.
+pub struct StreamPlan(Stream);
+
+impl StreamPlan {
+    /// Its id, unique in the file.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.0.id.value
+    }
+
+    /// Source → processors → sink.
+    #[must_use]
+    pub fn route(&self) -> String {
+        let mut steps = vec![match &self.0.input {
+            Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
+            Input::File(file) => format!("file {}", file.name),
+            Input::Generate(_) => "generate".to_owned(),
+        }];
+        if !self.0.processors.is_empty() {
+            let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
+            steps.push(names.join(", "));
+        }
+        let errors = self.0.error_topic.as_ref().map(|topic| format!(" (failed records: {topic})"));
+        steps.push(match &self.0.output {
+            Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
+            Output::Stdout { .. } => "stdout".to_owned(),
+            Output::Drop => "drop".to_owned(),
+        });
+        steps.join(" → ")
+    }
+
+    /// The guarantee's level, and why.
+    #[must_use]
+    pub fn guarantee(&self) -> String {
+        let acks = match &self.0.output {
+            Output::Kafka(output) if output.is_exactly_once() => {
+                return "exactly once: offsets commit in the same transaction, one per partition".to_owned();
+            }
+            Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
+            Output::Stdout { .. } | Output::Drop => "all",
+        };
+        let why = match &self.0.input {
+            Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
+            Input::File(_) => "a file has no committed position; a restart reads it from the beginning",
+            Input::Generate(_) => "generated records have no committed position; a restart begins again",
+        };
+        match acks {
+            "0" => "none: with acks 0 no broker confirms a record, so that records can be lost".to_owned(),
+            "1" => format!("at least once, as long as no broker is lost (acks 1): {why}"),
+            _ => format!("at least once: {why}"),
+        }
+    }
+
+    /// Whether the input ends by itself.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        match &self.0.input {
+            Input::Kafka(_) => false,
+            Input::File(_) => true,
+            Input::Generate(input) => input.count.is_some(),
+        }
+    }
+
+    pub(crate) fn into_stream(self) -> Stream {
+        self.0
+    }
+
+    /// What it reads and writes, for draining.
+    pub(crate) fn link(&self) -> Link {
+        let mut link = Link { is_finite: self.is_finite(), ..Link::default() };
+        if let Input::Kafka(input) = &self.0.input {
+            link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
+        }
+        if let Output::Kafka(output) = &self.0.output {
+            let topics = [Some(&output.topic.value), self.0.error_topic.as_ref()];
+            link.writes = topics.into_iter().flatten().map(|topic| (topic.clone(), output.brokers.clone())).collect();
+        }
+        link
+    }
+}

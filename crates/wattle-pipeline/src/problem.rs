@@ -1,0 +1,98 @@
+//! What is wrong with a pipeline file: every problem, each with its place, its key and a remedy.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::PathBuf;
+
+/// All that is wrong with a pipeline file. `Display` is a block for the terminal.
+#[derive(Clone, Debug)]
+pub struct Problems {
+    /// The file.
+    pub file: PathBuf,
+    /// In the order of their places.
+    pub list: Vec<Problem>,
+}
+
+/// One thing that is wrong, and what to do about it.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
+    /// The key, for example `streams[0].output.topic`.
+    pub path: String,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+/// Texts are not pushed further to the right than this by a long key.
+const WIDEST_PATH: usize = 44;
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.list.len();
+        writeln!(f, "{} has {count} problem{}\n", self.file.display(), if count == 1 { "" } else { "s" })?;
+        let places: Vec<_> = self.list.iter().map(|p| format!("{}:{}", p.line, p.column)).collect();
+        let place_width = places.iter().map(String::len).max().unwrap_or(0);
+        let path_width =
+            self.list.iter().map(|p| p.path.len()).filter(|width| *width <= WIDEST_PATH).max().unwrap_or(0);
+        for (place, problem) in places.iter().zip(&self.list) {
+            let start = format!("  {place:>place_width$}   {:<path_width$}   ", problem.path);
+            let indent = place_width + path_width + 8;
+            for (i, line) in problem.text.lines().enumerate() {
+                if i == 0 {
+                    writeln!(f, "{start}{line}")?;
+                } else {
+                    writeln!(f, "{:indent$}{line}", "")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// A place in the file, both numbers from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+/// Collects problems, so that checking can go on after the first.
+#[derive(Default)]
+pub(crate) struct Report(RefCell<Vec<Problem>>);
+
+impl Report {
+    pub(crate) fn add(&self, place: Place, path: impl Into<String>, text: impl Into<String>) {
+        let problem = Problem { line: place.line, column: place.column, path: path.into(), text: text.into() };
+        self.0.borrow_mut().push(problem);
+    }
+
+    /// Nothing if there was no problem.
+    pub(crate) fn into_problems(self, file: PathBuf) -> Option<Problems> {
+        let mut list = self.0.into_inner();
+        list.sort_by_key(|p| (p.line, p.column));
+        (!list.is_empty()).then_some(Problems { file, list })
+    }
+}
+
+/// The known name that was probably meant.
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate))
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How a message about an unknown name goes on: with the nearest known one, or with all of them.
+pub(crate) fn hint(name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(candidate) => format!("did you mean {candidate}?"),
+        None => format!("known here: {}", known.join(", ")),
+    }
+}

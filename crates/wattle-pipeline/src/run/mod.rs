@@ -1,0 +1,168 @@
+//! A plan that runs: one thread a stream, one that passes on requests to stop, and, while draining, one that watches.
+
+mod drain;
+mod file;
+mod generate;
+mod sink;
+mod stream;
+mod supervise;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub(crate) use drain::Link;
+use wattle::{Error, Lag, Metrics, Monitor, Snapshot, Stop};
+
+use crate::plan::Plan;
+
+/// How to run.
+pub struct RunOptions {
+    /// Kafka streams end when the finite inputs have ended and everything is processed and committed.
+    pub drain: bool,
+    /// Asks all streams for a clean stop.
+    pub stop: Stop,
+}
+
+/// Streams that run.
+pub struct Running {
+    streams: Vec<StreamHandle>,
+    threads: Vec<JoinHandle<StreamEnd>>,
+    supervisor: JoinHandle<()>,
+}
+
+/// Watches one stream; stays valid when the stream has ended.
+#[derive(Clone)]
+pub struct StreamHandle(Arc<Shared>);
+
+/// What a stream's thread shares with those who watch it.
+struct Shared {
+    id: String,
+    watch: Watch,
+    started: Instant,
+    /// Asks this stream alone to stop.
+    stop: Stop,
+    drained: AtomicBool,
+    failed: AtomicBool,
+    done: AtomicBool,
+    /// The lag at the stream's end.
+    last_lag: Mutex<Option<i64>>,
+}
+
+enum Watch {
+    Kafka(Monitor),
+    Source(Arc<Metrics>),
+}
+
+/// What is left of a stream.
+pub struct StreamEnd {
+    /// The stream's id.
+    pub id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its counters at the end.
+    pub snapshot: Snapshot,
+    /// Time since its start.
+    pub elapsed: Duration,
+    /// The group's lag at the end, for Kafka inputs that did not fail.
+    pub lag: Option<i64>,
+}
+
+/// How a stream ended.
+pub enum Outcome {
+    /// Its finite input ended, and everything is written.
+    Done,
+    /// It reached the end of its topics, and everything is committed.
+    Drained,
+    /// It was asked to stop, by the user or because another stream failed.
+    Stopped,
+    /// It failed.
+    Failed(Error),
+}
+
+/// Starts a thread for each stream. A stream that fails stops the others cleanly.
+///
+/// # Errors
+/// Where a configuration is refused by the library, or the system gives no thread; streams that had started are stopped.
+pub fn start(plan: Plan, options: RunOptions) -> Result<Running, Error> {
+    let links = plan.streams.iter().map(crate::plan::StreamPlan::link).collect();
+    let jobs = plan.streams.into_iter().map(stream::prepare).collect::<Result<Vec<_>, _>>()?;
+    let streams: Vec<_> = jobs.iter().map(stream::Job::handle).collect();
+    let mut threads = Vec::new();
+    for job in jobs {
+        match spawn(format!("wattle-{}", job.handle().id()), move || job.run()) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                streams.iter().for_each(|stream| stream.0.stop.stop());
+                return Err(error);
+            }
+        }
+    }
+    let supervisor = supervise::start(&streams, links, options)?;
+    Ok(Running { streams, threads, supervisor })
+}
+
+fn spawn<T: Send + 'static>(name: String, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Error> {
+    let what = format!("start the thread {name}");
+    std::thread::Builder::new().name(name).spawn(body).map_err(|source| Error::Io { what, source })
+}
+
+impl Running {
+    /// One handle a stream, in the order of the file.
+    #[must_use]
+    pub fn streams(&self) -> &[StreamHandle] {
+        &self.streams
+    }
+
+    /// Returns when all streams have ended, in the order of the file.
+    #[must_use]
+    pub fn wait(self) -> Vec<StreamEnd> {
+        let ends = self.threads.into_iter().map(|thread| thread.join().expect("a stream's thread catches panics"));
+        let ends = ends.collect();
+        self.supervisor.join().expect("the supervisor does nothing that panics");
+        ends
+    }
+}
+
+impl StreamHandle {
+    /// The stream's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        match &self.0.watch {
+            Watch::Kafka(monitor) => monitor.metrics().snapshot(),
+            Watch::Source(metrics) => metrics.snapshot(),
+        }
+    }
+
+    /// How far the group's committed positions are behind the ends of the topics. `None` for inputs that are not Kafka, and
+    /// while the broker does not tell. Takes up to a few seconds: asks the broker.
+    #[must_use]
+    pub fn lag(&self) -> Option<i64> {
+        if self.is_done() {
+            return *self.0.last_lag.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        self.look().as_ref().map(Lag::total)
+    }
+
+    /// Whether the stream has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.0.done.load(Ordering::Acquire)
+    }
+
+    /// A broker that does not answer is the worker's business, which reports it; here it means that the lag is unknown.
+    fn look(&self) -> Option<Lag> {
+        let Watch::Kafka(monitor) = &self.0.watch else { return None };
+        monitor.lag().unwrap_or_else(|error| {
+            tracing::debug!(stream = self.id(), %error, "the lag is unknown");
+            None
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! Outputs that are not Kafka topics.
+
+use std::io::{self, Write};
+
+use wattle::{Batch, Error, Output, Sink};
+
+/// Writes values to the standard output: one write a batch, so that streams do not mix within it.
+pub(super) struct StdoutSink {
+    append_newline: bool,
+    text: Vec<u8>,
+}
+
+impl StdoutSink {
+    pub(super) fn new(append_newline: bool) -> Self {
+        StdoutSink { append_newline, text: Vec::new() }
+    }
+
+    fn render(&mut self, output: &Output) {
+        self.text.clear();
+        for message in output.iter() {
+            self.text.extend_from_slice(message.value.unwrap_or(b"null"));
+            if self.append_newline {
+                self.text.push(b'\n');
+            }
+        }
+    }
+}
+
+impl Sink for StdoutSink {
+    fn deliver(&mut self, _batch: &Batch, output: &Output) -> Result<(), Error> {
+        self.render(output);
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&self.text).and_then(|()| stdout.flush());
+        written.map_err(|source| Error::Io { what: "write to stdout".to_owned(), source })
+    }
+}
+
+/// Keeps nothing.
+pub(super) struct DropSink;
+
+impl Sink for DropSink {
+    fn deliver(&mut self, _batch: &Batch, _output: &Output) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wattle::Message;
+
+    use super::*;
+
+    #[test]
+    fn values_are_lines_and_null_is_a_word() {
+        let mut output = Output::default();
+        output.send(Message::to("t").value(&b"{\"a\":1}"[..]));
+        output.send(Message::to("t"));
+        let mut sink = StdoutSink::new(true);
+        sink.render(&output);
+        assert_eq!(sink.text, b"{\"a\":1}\nnull\n");
+        let mut sink = StdoutSink::new(false);
+        sink.render(&output);
+        assert_eq!(sink.text, b"{\"a\":1}null");
+    }
+}

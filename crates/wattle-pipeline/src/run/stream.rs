@@ -1,0 +1,232 @@
+//! One planned stream → a job for a thread: a worker for a Kafka input, a source for the others.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use wattle::{
+    Batch, BatchLimits, Delivery, Error, Fill, KafkaSink, KafkaSinkConfig, Lag, Metrics, Sink, SinkFactory, Source,
+    Stop, Worker, WorkerConfig, run_source,
+};
+
+use super::file::FileSource;
+use super::generate::GenerateSource;
+use super::sink::{DropSink, StdoutSink};
+use super::{Outcome, Shared, StreamEnd, StreamHandle, Watch};
+use crate::chain::{Chain, Values};
+use crate::plan::StreamPlan;
+use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
+
+/// A stream, ready to run.
+pub(super) struct Job {
+    body: Body,
+    handle: StreamHandle,
+}
+
+enum Body {
+    Kafka(Box<Worker<Chain>>),
+    Source(Box<SourceBody>),
+}
+
+struct SourceBody {
+    input: Input,
+    chain: Chain,
+    sink: SinkFactory,
+    dead_letter_topic: Option<String>,
+    limits: BatchLimits,
+    metrics: Arc<Metrics>,
+}
+
+/// Nothing connects yet.
+pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
+    let Stream { id, input, processors, output, error_topic, batch, grace_period } = plan.into_stream();
+    let id = id.value;
+    let topic = match &output {
+        Output::Kafka(output) => output.topic.value.clone(),
+        Output::Stdout { .. } => "stdout".to_owned(),
+        Output::Drop => "drop".to_owned(),
+    };
+    let values = if matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    let chain = Chain::new(processors, topic, values);
+    let (body, watch) = match input {
+        Input::Kafka(input) => {
+            let mut config = worker_config(&id, input, output, error_topic.as_deref());
+            config.batch = batch;
+            config.grace_period = grace_period.unwrap_or(config.grace_period);
+            config.dead_letter_topic = error_topic;
+            let worker = Worker::new(config, chain)?;
+            let monitor = worker.monitor();
+            (Body::Kafka(Box::new(worker)), Watch::Kafka(monitor))
+        }
+        input @ (Input::File(_) | Input::Generate(_)) => {
+            let metrics = Arc::<Metrics>::default();
+            let sink = sink_factory(&id, output, error_topic.as_deref());
+            let source = SourceBody {
+                input,
+                chain,
+                sink,
+                dead_letter_topic: error_topic,
+                limits: batch,
+                metrics: metrics.clone(),
+            };
+            (Body::Source(Box::new(source)), Watch::Source(metrics))
+        }
+    };
+    let handle = StreamHandle(Arc::new(Shared {
+        id,
+        watch,
+        started: Instant::now(),
+        stop: Stop::new(),
+        drained: AtomicBool::new(false),
+        failed: AtomicBool::new(false),
+        done: AtomicBool::new(false),
+        last_lag: Mutex::new(None),
+    }));
+    Ok(Job { body, handle })
+}
+
+fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Option<&str>) -> WorkerConfig {
+    let exactly_once = match &output {
+        Output::Kafka(output) if output.is_exactly_once() => {
+            output.transactional_id.as_ref().map(|id| id.value.clone())
+        }
+        _ => None,
+    };
+    let delivery = |output| match exactly_once {
+        Some(transactional_id) => Delivery::ExactlyOnce { transactional_id },
+        None => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+    };
+    let mut config = match output {
+        Output::Kafka(output) => {
+            let (compression, properties) = (output.compression, output.client.clone());
+            let timeout = output.transaction_timeout.as_ref().map(|given| given.value);
+            // Topics on another cluster are checked by the sink.
+            let topics = if output.brokers == input.brokers { output_topics(&output, error_topic) } else { Vec::new() };
+            let delivery = delivery(Output::Kafka(output));
+            let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
+            config.compression = compression;
+            config.producer_properties = properties;
+            config.transaction_timeout = timeout.unwrap_or(config.transaction_timeout);
+            config.output_topics = topics;
+            config
+        }
+        output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
+    };
+    config.group_instance_id = input.group_instance_id;
+    config.start_from = input.start_from;
+    config.consumer_properties = input.client;
+    config
+}
+
+fn output_topics(output: &KafkaOutput, error_topic: Option<&str>) -> Vec<String> {
+    [Some(output.topic.value.as_str()), error_topic].into_iter().flatten().map(str::to_owned).collect()
+}
+
+fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFactory {
+    match output {
+        Output::Kafka(output) => {
+            let config = KafkaSinkConfig {
+                name: id.to_owned(),
+                output_topics: output_topics(&output, error_topic),
+                brokers: output.brokers,
+                acks: output.acks.map_or("all", |given| given.value).to_owned(),
+                compression: output.compression,
+                properties: output.client,
+            };
+            Box::new(move || Ok(Box::new(KafkaSink::connect(&config)?) as Box<dyn Sink>))
+        }
+        Output::Stdout { append_newline } => Box::new(move || Ok(Box::new(StdoutSink::new(append_newline)))),
+        Output::Drop => Box::new(|| Ok(Box::new(DropSink))),
+    }
+}
+
+impl Job {
+    pub(super) fn handle(&self) -> StreamHandle {
+        self.handle.clone()
+    }
+
+    /// Runs the stream to its end. Never panics.
+    pub(super) fn run(self) -> StreamEnd {
+        let Job { body, handle } = self;
+        let shared = handle.0.clone();
+        let id = shared.id.clone();
+        let result = catch_unwind(AssertUnwindSafe(|| match body {
+            Body::Kafka(worker) => worker.run(&shared.stop).map(|()| false),
+            Body::Source(source) => source.run(&shared.stop),
+        }));
+        let result = result.unwrap_or_else(|panic| Err(panicked(&id, &*panic)));
+        let lag = match result {
+            Ok(_) => handle.look().as_ref().map(Lag::total),
+            Err(_) => None,
+        };
+        let outcome = match result {
+            Ok(true) => Outcome::Done,
+            Ok(false) if shared.drained.load(Ordering::Acquire) => Outcome::Drained,
+            Ok(false) => Outcome::Stopped,
+            Err(error) => {
+                shared.failed.store(true, Ordering::Release);
+                Outcome::Failed(error)
+            }
+        };
+        *shared.last_lag.lock().unwrap_or_else(PoisonError::into_inner) = lag;
+        shared.done.store(true, Ordering::Release);
+        StreamEnd { id, outcome, snapshot: handle.snapshot(), elapsed: shared.started.elapsed(), lag }
+    }
+}
+
+fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
+    let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => "no message".to_owned(),
+    };
+    Error::Panic { what: format!("stream {id}"), message }
+}
+
+impl SourceBody {
+    /// True when the input has ended, false when the stream was stopped before.
+    fn run(self, stop: &Stop) -> Result<bool, Error> {
+        let mut sink = (self.sink)()?;
+        let source: Box<dyn Source> = match self.input {
+            Input::File(file) => Box::new(FileSource::open(&file.path)?),
+            Input::Generate(input) => Box::new(GenerateSource::new(input)),
+            Input::Kafka(_) => unreachable!("a kafka input has a worker"),
+        };
+        let mut source = Ending { source, ended: false };
+        let dead_letter_topic = self.dead_letter_topic.as_deref();
+        run_source(&mut source, &self.chain, &mut *sink, dead_letter_topic, &self.limits, &self.metrics, stop)
+            .map_err(name_line)?;
+        Ok(source.ended)
+    }
+}
+
+/// Remembers that a source came to its end. The stage never waits, so that a last batch is never cut off by a stop.
+struct Ending {
+    source: Box<dyn Source>,
+    ended: bool,
+}
+
+impl Source for Ending {
+    fn fill(&mut self, batch: &mut Batch, limits: &BatchLimits) -> Result<Fill, Error> {
+        let fill = self.source.fill(batch, limits)?;
+        self.ended = fill == Fill::End;
+        Ok(fill)
+    }
+
+    fn topics(&self) -> Vec<String> {
+        self.source.topics()
+    }
+}
+
+/// A record of a file is a line: says it as an editor does.
+fn name_line(error: Error) -> Error {
+    match error {
+        Error::Record { topic, offset, reason, .. } => {
+            let text = format!("{reason}; fix the line or the program, or set error_output to move such records aside");
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, text);
+            Error::Io { what: format!("{topic}:{offset}"), source }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,118 @@
+//! The `input` of a stream.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wattle::{ClientProperties, ClientRole, StartFrom};
+
+use super::{Surroundings, kafka};
+use crate::yaml::{Field, Given, Map, render_json};
+
+pub(crate) enum Input {
+    Kafka(KafkaInput),
+    File(FileInput),
+    Generate(GenerateInput),
+}
+
+pub(crate) struct KafkaInput {
+    pub(crate) brokers: String,
+    pub(crate) topics: Vec<String>,
+    /// Blank after a problem.
+    pub(crate) group: Given<String>,
+    pub(crate) group_instance_id: Option<String>,
+    pub(crate) start_from: StartFrom,
+    pub(crate) transactional_offsets: Option<Given<bool>>,
+    pub(crate) client: ClientProperties,
+}
+
+pub(crate) struct FileInput {
+    /// As the pipeline file says it.
+    pub(crate) name: String,
+    /// Where it is, seen from the working directory.
+    pub(crate) path: PathBuf,
+}
+
+pub(crate) struct GenerateInput {
+    /// The value of every record.
+    pub(crate) value: Vec<u8>,
+    pub(crate) interval: Option<Duration>,
+    pub(crate) count: Option<u64>,
+    pub(crate) batch_size: Option<u64>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Kafka,
+    File,
+    Generate,
+}
+
+pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Input> {
+    let mut map = Map::of(field)?;
+    let kinds = [("kafka", Kind::Kafka), ("file", Kind::File), ("generate", Kind::Generate)];
+    let input = match map.required("type", "an input needs a type: kafka, file or generate")?.word(&kinds)? {
+        Kind::Kafka => Input::Kafka(kafka_input(&mut map, surroundings)),
+        Kind::File => Input::File(file(&mut map, surroundings)),
+        Kind::Generate => Input::Generate(generate(&mut map)),
+    };
+    map.finish();
+    Some(input)
+}
+
+fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
+    let group = map.required("consumer_group", "a kafka input needs a consumer_group: it keeps the positions");
+    let group = match group {
+        Some(field) => field.given(field.name().unwrap_or_default()),
+        None => Given { value: String::new(), place: map.place(), path: map.path_of("consumer_group") },
+    };
+    let latest = map.get("start_from_latest").and_then(|field| field.bool()).unwrap_or(false);
+    KafkaInput {
+        brokers: kafka::brokers(map, surroundings),
+        topics: map.required("topics", "a kafka input needs a list of topics").map(|f| topics(&f)).unwrap_or_default(),
+        group,
+        group_instance_id: map.get("group_instance_id").and_then(|field| field.name()),
+        start_from: if latest { StartFrom::Latest } else { StartFrom::Earliest },
+        transactional_offsets: map
+            .get("transactional_offsets")
+            .and_then(|field| field.bool().map(|value| field.given(value))),
+        client: kafka::client(map, ClientRole::Consumer),
+    }
+}
+
+fn topics(field: &Field) -> Vec<String> {
+    let mut topics = Vec::new();
+    for name in field.names() {
+        if let Some(problem) = kafka::topic_problem(&name.value) {
+            field.problem_at(&name, problem);
+        } else if topics.contains(&name.value) {
+            field.problem_at(&name, "the topic is listed twice");
+        } else {
+            topics.push(name.value);
+        }
+    }
+    topics
+}
+
+fn file(map: &mut Map, surroundings: &Surroundings) -> FileInput {
+    let path = map.required("path", "a file input needs the path of a file with one JSON value a line");
+    let name = path.and_then(|field| field.name()).unwrap_or_default();
+    FileInput { path: surroundings.folder.join(&name), name }
+}
+
+fn generate(map: &mut Map) -> GenerateInput {
+    let context = map.required("context", "a generate input needs a context: the value of its records");
+    let value = context.and_then(|field| if field.is_structure() { render_json(&field) } else { field.string() });
+    let interval = map.get("interval").and_then(|field| {
+        let interval = field.duration()?;
+        if interval.is_zero() {
+            field.problem("must not be zero; without an interval records come as fast as they can be written");
+        }
+        Some(interval)
+    });
+    GenerateInput {
+        value: value.unwrap_or_default().into_bytes(),
+        interval,
+        count: map.get("count").and_then(|field| field.count()),
+        batch_size: map.get("batch_size").and_then(|field| field.count()),
+    }
+}

@@ -1,0 +1,98 @@
+//! What Kafka inputs and outputs have in common: brokers, topic names, client properties.
+
+use wattle::{ClientProperties, ClientRole, owned_property};
+
+use super::Surroundings;
+use crate::yaml::{Field, Map};
+
+/// The `brokers` key, or the brokers of the surroundings; with one comma between addresses. Blank after a problem.
+pub(super) fn brokers(map: &mut Map, surroundings: &Surroundings) -> String {
+    match (map.get("brokers"), surroundings.brokers) {
+        (Some(field), _) => {
+            let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
+            join(&names.join(","))
+        }
+        (None, Some(brokers)) if !join(brokers).is_empty() => join(brokers),
+        (None, _) => {
+            map.missing("brokers", "no brokers: set this key, pass --brokers HOST:PORT, or set WATTLE_BROKERS");
+            String::new()
+        }
+    }
+}
+
+fn join(brokers: &str) -> String {
+    brokers.split(',').map(str::trim).filter(|address| !address.is_empty()).collect::<Vec<_>>().join(",")
+}
+
+/// Whether two lists of addresses are the same, in any order.
+pub(super) fn same_brokers(one: &str, other: &str) -> bool {
+    let sorted = |brokers: &str| {
+        let mut addresses: Vec<_> = brokers.split(',').map(str::to_ascii_lowercase).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    };
+    sorted(one) == sorted(other)
+}
+
+/// Why Kafka would refuse a topic of this name.
+pub(super) fn topic_problem(name: &str) -> Option<&'static str> {
+    if name.starts_with('^') {
+        Some("topic patterns are not supported: a task needs fixed topics; list their names")
+    } else if name == "." || name == ".." {
+        Some("a topic cannot be called . or ..")
+    } else if name.len() > 249 {
+        Some("a topic's name has at most 249 characters")
+    } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
+        Some("a topic's name consists of letters, digits, . _ and - only")
+    } else {
+        None
+    }
+}
+
+/// A topic's name; blank after a problem.
+pub(super) fn topic(field: &Field) -> String {
+    let Some(name) = field.name() else { return String::new() };
+    match topic_problem(&name) {
+        Some(problem) => {
+            field.problem(problem);
+            String::new()
+        }
+        None => name,
+    }
+}
+
+/// The `client` key: librdkafka properties, of which some are ours. Values may be secrets: no message shows one.
+pub(super) fn client(map: &mut Map, role: ClientRole) -> ClientProperties {
+    let mut properties = ClientProperties::new();
+    let Some(client) = map.get_filled("client").and_then(|field| Map::of(&field)) else { return properties };
+    for (name, field) in client.entries() {
+        if let Some(reason) = owned_property(role, name) {
+            field.problem(format!("cannot be set: {reason}"));
+        } else if let Some(value) = field.string() {
+            properties.insert(name.to_owned(), value);
+        }
+    }
+    properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_are_the_same_in_any_order() {
+        assert!(same_brokers("a:1,b:2", "B:2,a:1"));
+        assert!(!same_brokers("a:1", "a:1,b:2"));
+    }
+
+    #[test]
+    fn topic_names_follow_kafkas_rules() {
+        for good in ["a", "A.b_c-9", &"x".repeat(249)] {
+            assert_eq!(topic_problem(good), None, "{good}");
+        }
+        for bad in [".", "..", "a b", "a/b", "a#b", "ä", "^a.*", &"x".repeat(250)] {
+            assert!(topic_problem(bad).is_some(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Typed values → checked streams. Values that were refused are replaced by defaults, so that every check can run and
+//! every problem is found at once; streams with problems never leave the plan.
+
+mod input;
+mod kafka;
+mod output;
+mod rules;
+
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) use input::{GenerateInput, Input, KafkaInput};
+pub(crate) use output::{KafkaOutput, Output};
+use wattle::BatchLimits;
+
+use crate::chain::{self, Processor};
+use crate::problem::Report;
+use crate::yaml::{Field, Given, Map, Node};
+
+/// What a spec needs to know beside the file.
+pub(crate) struct Surroundings<'a> {
+    /// The text of the file.
+    pub(crate) text: &'a str,
+    /// The folder that paths are relative to.
+    pub(crate) folder: &'a Path,
+    /// Brokers for Kafka components that name none.
+    pub(crate) brokers: Option<&'a str>,
+}
+
+/// One stream of the file.
+pub(crate) struct Stream {
+    pub(crate) id: Given<String>,
+    pub(crate) input: Input,
+    pub(crate) processors: Vec<Processor>,
+    pub(crate) output: Output,
+    /// Where records go that cannot be processed.
+    pub(crate) error_topic: Option<String>,
+    pub(crate) batch: BatchLimits,
+    pub(crate) grace_period: Option<Duration>,
+}
+
+/// Reads and checks the whole file.
+pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> Vec<Stream> {
+    let Some(mut root) = Map::root(root, report) else { return Vec::new() };
+    let items = root.required("streams", "a pipeline file needs a list of streams").and_then(|field| {
+        let items = field.list()?;
+        if items.is_empty() {
+            field.problem("must hold at least one stream");
+        }
+        Some(items)
+    });
+    root.finish();
+    let items = items.unwrap_or_default();
+    let streams: Vec<_> =
+        items.iter().enumerate().filter_map(|(i, item)| stream(item, i, surroundings, report)).collect();
+    rules::check_together(&streams, report);
+    streams
+}
+
+fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
+    let mut map = Map::of(item)?;
+    let id = map.get("id").and_then(|field| id(&field)).unwrap_or_else(|| item.given(format!("stream-{index}")));
+    let input = map.required("input", "a stream needs an input").and_then(|field| input::read(&field, surroundings));
+    let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
+    let output = map.required("output", "a stream needs an output").and_then(|f| output::read(&f, surroundings));
+    let error_output = map.get("error_output");
+    let batch = map.get_filled("batch");
+    let grace_period = map.get("grace_period");
+    map.finish();
+
+    let batch = batch.map(|field| limits(&field, input.as_ref())).unwrap_or_default();
+    let grace_period = grace_period.and_then(|field| {
+        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+            field.problem("only a kafka input waits for a grace period; remove it");
+        }
+        field.duration()
+    });
+    let error_topic = error_output.and_then(|f| output::read_error_output(&f, output.as_ref()));
+    let (Some(input), Some(output)) = (input, output) else { return None };
+    let stream = Stream {
+        id,
+        input,
+        processors,
+        output,
+        error_topic: error_topic.as_ref().map(|topic| topic.value.clone()),
+        batch,
+        grace_period,
+    };
+    rules::check(&stream, error_topic.as_ref(), report);
+    Some(stream)
+}
+
+fn id(field: &Field) -> Option<Given<String>> {
+    let id = field.name()?;
+    if !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        field.problem("may consist of letters, digits, - and _ only");
+        return None;
+    }
+    Some(field.given(id))
+}
+
+fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<Processor> {
+    let Some(mut map) = Map::of(field) else { return Vec::new() };
+    let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
+    map.finish();
+    items.iter().filter_map(|item| chain::read(item, surroundings.text)).collect()
+}
+
+fn limits(field: &Field, input: Option<&Input>) -> BatchLimits {
+    let mut limits = BatchLimits::default();
+    let Some(mut map) = Map::of(field) else { return limits };
+    if let Some(records) = map.get("max_poll_records").and_then(|field| field.count()) {
+        limits.max_poll_records = usize::try_from(records).unwrap_or(usize::MAX);
+    }
+    if let Some(bytes) = map.get("max_bytes").and_then(|field| field.size()) {
+        limits.max_bytes = bytes;
+    }
+    if let Some(time) = map.get("max_processing_time").and_then(|field| field.duration()) {
+        limits.max_processing_time = time;
+    }
+    if let Some(field) = map.get("commit_interval") {
+        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+            field.problem("only a kafka input waits for more records; remove it");
+        }
+        limits.commit_interval = field.duration().unwrap_or_default();
+    }
+    map.finish();
+    limits
+}

@@ -1,0 +1,127 @@
+//! The `output` and the `error_output` of a stream.
+
+use std::time::Duration;
+
+use wattle::{ClientProperties, ClientRole, Compression};
+
+use super::{Surroundings, kafka};
+use crate::yaml::{Field, Given, Map};
+
+pub(crate) enum Output {
+    Kafka(Box<KafkaOutput>),
+    Stdout { append_newline: bool },
+    Drop,
+}
+
+pub(crate) struct KafkaOutput {
+    pub(crate) brokers: String,
+    /// Blank after a problem.
+    pub(crate) topic: Given<String>,
+    /// Whether the key is there and true.
+    pub(crate) exactly_once: Option<Given<bool>>,
+    pub(crate) transactional_id: Option<Given<String>>,
+    pub(crate) offset_commit_group: Option<Given<String>>,
+    pub(crate) transaction_timeout: Option<Given<Duration>>,
+    pub(crate) compression: Compression,
+    pub(crate) acks: Option<Given<&'static str>>,
+    pub(crate) client: ClientProperties,
+    /// The output itself, for problems about keys that it lacks.
+    pub(crate) here: Given<()>,
+}
+
+impl KafkaOutput {
+    pub(crate) fn is_exactly_once(&self) -> bool {
+        self.exactly_once.as_ref().is_some_and(|given| given.value)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Kafka,
+    Stdout,
+    Drop,
+}
+
+pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output> {
+    let mut map = Map::of(field)?;
+    let kinds = [("kafka", Kind::Kafka), ("stdout", Kind::Stdout), ("drop", Kind::Drop)];
+    let output = match map.required("type", "an output needs a type: kafka, stdout or drop")?.word(&kinds)? {
+        Kind::Kafka => Output::Kafka(Box::new(kafka_output(&mut map, field, surroundings))),
+        Kind::Stdout => {
+            Output::Stdout { append_newline: map.get("append_newline").and_then(|f| f.bool()).unwrap_or(true) }
+        }
+        Kind::Drop => Output::Drop,
+    };
+    map.finish();
+    Some(output)
+}
+
+fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> KafkaOutput {
+    let compressions = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd]
+        .map(|compression| (compression.name(), compression));
+    let acks = ["0", "1", "all"].map(|acks| (acks, acks));
+    KafkaOutput {
+        brokers: kafka::brokers(map, surroundings),
+        topic: match map.required("topic", "a kafka output needs a topic") {
+            Some(field) => field.given(topic(&field)),
+            None => field.given(String::new()),
+        },
+        exactly_once: map.get("exactly_once").and_then(|field| field.bool().map(|value| field.given(value))),
+        // Blank counts as given: the rules say what is missing.
+        transactional_id: map.get("transactional_id").map(|field| match field.node.is_null() {
+            true => field.given(String::new()),
+            false => field.given(field.string().unwrap_or_else(|| "refused".to_owned())),
+        }),
+        offset_commit_group: map.get("offset_commit_group").and_then(|f| f.name().map(|name| f.given(name))),
+        transaction_timeout: map.get("transaction_timeout").and_then(|f| f.duration().map(|time| f.given(time))),
+        compression: map.get("compression").and_then(|field| field.word(&compressions)).unwrap_or_default(),
+        acks: map.get("acks").and_then(|field| field.word(&acks).map(|acks| field.given(acks))),
+        client: kafka::client(map, ClientRole::Producer),
+        here: field.given(()),
+    }
+}
+
+/// A name, or `{type: value, value: NAME}`; blank after a problem.
+fn topic(field: &Field) -> String {
+    if !field.is_structure() {
+        return kafka::topic(field);
+    }
+    let Some(mut map) = Map::of(field) else { return String::new() };
+    let Some(kind) = map.required("type", "needs type: value") else { return String::new() };
+    match kind.word(&[("value", true), ("expr", false)]) {
+        Some(true) => {
+            let topic = map.required("value", "needs the topic's name").map(|field| kafka::topic(&field));
+            map.finish();
+            topic.unwrap_or_default()
+        }
+        Some(false) => {
+            kind.problem("a topic that is computed for each record is not supported; give its name: topic: NAME");
+            String::new()
+        }
+        None => String::new(),
+    }
+}
+
+/// The dead-letter topic.
+pub(super) fn read_error_output(field: &Field, output: Option<&Output>) -> Option<Given<String>> {
+    let mut map = Map::of(field)?;
+    map.required("type", "an error_output needs type: kafka").and_then(|field| field.word(&[("kafka", ())]));
+    let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(kafka::topic(&field)));
+    let brokers = map.get("brokers");
+    map.finish();
+    match output {
+        Some(Output::Kafka(output)) => {
+            if let Some(field) = brokers {
+                let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
+                if !names.is_empty() && !kafka::same_brokers(&names.join(","), &output.brokers) {
+                    field.problem("must be the same as output.brokers, since both are written together; remove it");
+                }
+            }
+        }
+        Some(_) => {
+            field.problem("needs an output of type kafka: records that fail are written together with the others")
+        }
+        None => {}
+    }
+    topic.filter(|topic| !topic.value.is_empty())
+}

@@ -1,0 +1,212 @@
+//! Rules over more than one key. A combination whose guarantee would not hold is refused, with both keys and the remedy.
+
+use std::time::Duration;
+
+use wattle::BatchLimits;
+
+use super::kafka::same_brokers;
+use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use crate::problem::Report;
+use crate::yaml::Given;
+
+/// The broker's own default for a transaction.
+pub(crate) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The rules inside one stream.
+pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report: &Report) {
+    match (&stream.input, &stream.output) {
+        (Input::Kafka(input), Output::Kafka(output)) => {
+            settings(output, &stream.batch, report);
+            positions(input, output, report);
+            loops(input, output, error_topic, report);
+        }
+        (Input::File(_) | Input::Generate(_), Output::Kafka(output)) => {
+            settings(output, &stream.batch, report);
+            no_positions(&stream.input, output, report);
+        }
+        (Input::Kafka(input), Output::Stdout { .. } | Output::Drop) => {
+            unclaimed(input, "only an output of type kafka can commit them", report);
+        }
+        (Input::File(_) | Input::Generate(_), _) => {}
+    }
+    if let (Output::Kafka(output), Some(topic)) = (&stream.output, error_topic)
+        && topic.value == output.topic.value
+    {
+        add(report, topic, "must not be the topic of the output: nobody could tell failed records from good ones");
+    }
+}
+
+/// Keys of the output among themselves.
+fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
+    let blank = output.transactional_id.as_ref().filter(|id| id.value.trim().is_empty());
+    if output.is_exactly_once() {
+        const TEXT: &str =
+            "must not be blank when exactly_once is true; choose an id that stays the same over restarts";
+        match (&output.transactional_id, blank) {
+            (None, _) => missing(report, output, "transactional_id", TEXT),
+            (_, Some(id)) => add(report, id, TEXT),
+            _ => {}
+        }
+        if let Some(acks) = output.acks.as_ref().filter(|acks| acks.value != "all") {
+            let text =
+                format!("acks: {} does not go with exactly_once: true, which needs all; remove acks", acks.value);
+            add(report, acks, text);
+        }
+        let timeout = output.transaction_timeout.as_ref().map_or(TRANSACTION_TIMEOUT, |given| given.value);
+        let busy = batch.commit_interval + batch.max_processing_time;
+        if busy >= timeout {
+            let text = format!(
+                "transaction_timeout ({timeout:?}) must be longer than batch.commit_interval and \
+                 batch.max_processing_time together ({busy:?})"
+            );
+            match &output.transaction_timeout {
+                Some(given) => add(report, given, text),
+                None => missing(report, output, "transaction_timeout", &text),
+            }
+        }
+    } else {
+        for (key, given) in [
+            ("transactional_id", output.transactional_id.as_ref().map(place_of)),
+            ("transaction_timeout", output.transaction_timeout.as_ref().map(place_of)),
+        ] {
+            if let Some(given) = given {
+                add(report, &given, format!("has no effect without exactly_once: true; set that too, or remove {key}"));
+            }
+        }
+        if let Some(group) = &output.offset_commit_group {
+            add(report, group, "requires exactly_once: true; set that too, or remove offset_commit_group");
+        }
+    }
+}
+
+/// Who commits the positions of a kafka input: the output's transactions or the input, and never nobody.
+fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
+    let transactional = input.transactional_offsets.as_ref().is_some_and(|given| given.value);
+    if !output.is_exactly_once() {
+        return unclaimed(input, "the output is not exactly_once", report);
+    }
+    if !same_brokers(&input.brokers, &output.brokers) && !input.brokers.is_empty() && !output.brokers.is_empty() {
+        let text = "exactly_once: true needs input.brokers and output.brokers to be the same: a transaction cannot span two \
+                    clusters; use one cluster, or remove exactly_once";
+        missing(report, output, "brokers", text);
+    }
+    match (&output.offset_commit_group, transactional) {
+        (Some(group), _) if group.value != input.group.value && !input.group.value.is_empty() => {
+            let text = format!(
+                "{:?} is not the consumer_group of the input; write  offset_commit_group: {}",
+                group.value, input.group.value
+            );
+            add(report, group, text);
+        }
+        (Some(group), false) => {
+            let text = "commits the offsets of an input that does not leave them to it; set  transactional_offsets: true  in the \
+                        input, or remove offset_commit_group";
+            add(report, group, text);
+        }
+        (None, true) => unclaimed(input, "no output names that group", report),
+        (None, false) => {
+            let text = format!(
+                "exactly_once: true with a kafka input needs the offsets in the same transaction; set \
+                 transactional_offsets: true  in the input and  offset_commit_group: {}  in the output",
+                input.group.value
+            );
+            missing(report, output, "offset_commit_group", &text);
+        }
+        (Some(_), true) => {}
+    }
+}
+
+/// `transactional_offsets: true` where no output commits them.
+fn unclaimed(input: &KafkaInput, why: &str, report: &Report) {
+    if let Some(given) = input.transactional_offsets.as_ref().filter(|given| given.value) {
+        let group = &input.group.value;
+        let text = format!(
+            "no output commits the offsets of group {group:?}: {why};\n\
+             add  exactly_once: true, a transactional_id and offset_commit_group: {group}  to a kafka output, \
+             or set  transactional_offsets: false"
+        );
+        add(report, given, text);
+    }
+}
+
+/// Inputs that have no position which could commit with the records.
+fn no_positions(input: &Input, output: &KafkaOutput, report: &Report) {
+    if let Some(given) = output.exactly_once.as_ref().filter(|given| given.value) {
+        let what = if matches!(input, Input::File(_)) { "file" } else { "generate" };
+        let text = format!(
+            "the position of a {what} input cannot commit with the records yet, so a restart would write them again; remove \
+             exactly_once (at least once)"
+        );
+        add(report, given, text);
+    }
+}
+
+/// A stream that reads what it writes never ends.
+fn loops(input: &KafkaInput, output: &KafkaOutput, error_topic: Option<&Given<String>>, report: &Report) {
+    if !same_brokers(&input.brokers, &output.brokers) {
+        return;
+    }
+    for topic in [Some(&output.topic), error_topic].into_iter().flatten() {
+        if input.topics.contains(&topic.value) {
+            let text =
+                format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
+            add(report, topic, text);
+        }
+    }
+}
+
+/// The rules between the streams of a file.
+pub(super) fn check_together(streams: &[Stream], report: &Report) {
+    for (i, stream) in streams.iter().enumerate() {
+        let earlier = &streams[..i];
+        let id = &stream.id;
+        if earlier.iter().any(|other| other.id.value == id.value) {
+            add(report, id, format!("two streams are called {:?}; an id must be unique", id.value));
+        }
+        if let Some(mine) = transactional_id(stream)
+            && let Some(other) =
+                earlier.iter().find(|other| transactional_id(other).is_some_and(|id| id.value == mine.value))
+        {
+            let text = format!(
+                "streams {} and {} have the same transactional_id and would fence each other; give each its own",
+                other.id.value, id.value
+            );
+            add(report, mine, text);
+        }
+        if let Some(mine) = group(stream)
+            && let Some(other) = earlier.iter().find(|other| group(other).is_some_and(|g| g.value == mine.value))
+        {
+            let text = format!(
+                "streams {} and {} have the same consumer_group and would take each other's partitions; give each its own",
+                other.id.value, id.value
+            );
+            add(report, mine, text);
+        }
+    }
+}
+
+fn transactional_id(stream: &Stream) -> Option<&Given<String>> {
+    match &stream.output {
+        Output::Kafka(output) => output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty()),
+        Output::Stdout { .. } | Output::Drop => None,
+    }
+}
+
+fn group(stream: &Stream) -> Option<&Given<String>> {
+    match &stream.input {
+        Input::Kafka(input) => Some(&input.group).filter(|group| !group.value.is_empty()),
+        Input::File(_) | Input::Generate(_) => None,
+    }
+}
+
+fn add<T>(report: &Report, given: &Given<T>, text: impl Into<String>) {
+    report.add(given.place, &given.path, text);
+}
+
+fn missing(report: &Report, output: &KafkaOutput, key: &str, text: &str) {
+    report.add(output.here.place, format!("{}.{key}", output.here.path), text);
+}
+
+fn place_of<T>(given: &Given<T>) -> Given<()> {
+    Given { value: (), place: given.place, path: given.path.clone() }
+}

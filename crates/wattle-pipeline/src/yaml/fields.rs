@@ -1,0 +1,220 @@
+//! Typed access to maps. A map remembers which keys it was asked for: whatever else it holds is unknown, and refused.
+
+use std::time::Duration;
+
+use super::{Key, Node, Scalar, Value, units};
+use crate::problem::{Place, Report, hint};
+
+/// A map that is being read.
+pub(crate) struct Map<'a> {
+    report: &'a Report,
+    place: Place,
+    path: String,
+    entries: &'a [(Key, Node)],
+    asked: Vec<&'static str>,
+}
+
+/// A value with the key that it belongs to.
+pub(crate) struct Field<'a> {
+    report: &'a Report,
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    pub(crate) node: &'a Node,
+}
+
+/// A value that the file gives, for checks that come later.
+#[derive(Clone)]
+pub(crate) struct Given<T> {
+    pub(crate) value: T,
+    pub(crate) place: Place,
+    pub(crate) path: String,
+}
+
+impl<'a> Map<'a> {
+    /// Reports a problem where the value is not a map.
+    pub(crate) fn of(field: &Field<'a>) -> Option<Self> {
+        let Value::Map(entries) = &field.node.value else {
+            field.problem("must be a map of keys and values");
+            return None;
+        };
+        Some(Map { report: field.report, place: field.place, path: field.path.clone(), entries, asked: Vec::new() })
+    }
+
+    /// The whole file.
+    pub(crate) fn root(node: &'a Node, report: &'a Report) -> Option<Self> {
+        Map::of(&Field { report, place: node.place, path: String::new(), node })
+    }
+
+    pub(crate) fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The value of a key, if the file has the key.
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<Field<'a>> {
+        self.asked.push(key);
+        let (found, node) = self.entries.iter().find(|(candidate, _)| candidate.name == key)?;
+        Some(Field { report: self.report, place: found.place, path: self.path_of(key), node })
+    }
+
+    /// The same, where the map or list behind the key may be left empty.
+    pub(crate) fn get_filled(&mut self, key: &'static str) -> Option<Field<'a>> {
+        self.get(key).filter(|field| !field.node.is_null())
+    }
+
+    /// Reports a problem where the key is missing.
+    pub(crate) fn required(&mut self, key: &'static str, remedy: &str) -> Option<Field<'a>> {
+        let field = self.get(key);
+        if field.is_none() {
+            self.missing(key, remedy);
+        }
+        field
+    }
+
+    /// Reports a problem about a key that the map does not have.
+    pub(crate) fn missing(&self, key: &str, text: &str) {
+        self.report.add(self.place, self.path_of(key), text);
+    }
+
+    /// All entries, for maps whose keys are free.
+    pub(crate) fn entries(self) -> impl Iterator<Item = (&'a str, Field<'a>)> {
+        let Map { report, path, entries, .. } = self;
+        entries.iter().map(move |(key, node)| {
+            let path = format!("{path}.{}", key.name);
+            (key.name.as_str(), Field { report, place: key.place, path, node })
+        })
+    }
+
+    /// Refuses the keys that nobody asked for.
+    pub(crate) fn finish(self) {
+        for (key, _) in self.entries {
+            if !self.asked.contains(&key.name.as_str()) {
+                let text = format!("unknown key; {}", hint(&key.name, &self.asked));
+                self.report.add(key.place, self.path_of(&key.name), text);
+            }
+        }
+    }
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn problem(&self, text: impl Into<String>) {
+        self.report.add(self.place, &self.path, text);
+    }
+
+    /// A problem whose exact place is known.
+    pub(crate) fn problem_in(&self, place: Place, text: impl Into<String>) {
+        self.report.add(place, &self.path, text);
+    }
+
+    /// A problem of one of several values below this key.
+    pub(crate) fn problem_at<T>(&self, given: &Given<T>, text: &str) {
+        self.report.add(given.place, &given.path, text);
+    }
+
+    pub(crate) fn given<T>(&self, value: T) -> Given<T> {
+        Given { value, place: self.place, path: self.path.clone() }
+    }
+
+    /// Whether the value is a list or a map, and not a word.
+    pub(crate) fn is_structure(&self) -> bool {
+        !matches!(self.node.value, Value::Scalar(_))
+    }
+
+    pub(crate) fn scalar(&self) -> Option<&'a Scalar> {
+        match &self.node.value {
+            Value::Scalar(_) if self.node.is_null() => {
+                self.problem("has no value; give one, or remove the key");
+                None
+            }
+            Value::Scalar(scalar) => Some(scalar),
+            _ => {
+                self.problem("must be a single value, not a list or a map");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn string(&self) -> Option<String> {
+        self.scalar().map(|scalar| scalar.text.clone())
+    }
+
+    /// A string with more than spaces in it.
+    pub(crate) fn name(&self) -> Option<String> {
+        let text = self.string()?;
+        if text.trim().is_empty() {
+            self.problem("must not be blank");
+            return None;
+        }
+        Some(text)
+    }
+
+    pub(crate) fn bool(&self) -> Option<bool> {
+        self.parsed("true or false", |text| match text {
+            "true" | "True" | "TRUE" => Some(true),
+            "false" | "False" | "FALSE" => Some(false),
+            _ => None,
+        })
+    }
+
+    /// A whole number from 1 on.
+    pub(crate) fn count(&self) -> Option<u64> {
+        self.parsed("a whole number from 1 on", |text| text.parse().ok().filter(|n| *n > 0))
+    }
+
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        self.parsed("a whole number with a unit of time: 100ms, 5s, 2m, 1h", units::duration)
+    }
+
+    pub(crate) fn size(&self) -> Option<usize> {
+        self.parsed("a whole number with a unit of size: 512B, 64KiB, 8MiB, 1GiB", units::size)
+    }
+
+    /// One of several words.
+    pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        let scalar = self.scalar()?;
+        let found = words.iter().find(|(word, _)| *word == scalar.text);
+        if found.is_none() {
+            let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            self.problem(format!("{:?} is not known; {}", scalar.shown(), hint(&scalar.text, &known)));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    fn parsed<T>(&self, expected: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let scalar = self.scalar()?;
+        let value = parse(&scalar.text);
+        if value.is_none() {
+            self.problem(format!("must be {expected}, not {:?}", scalar.shown()));
+        }
+        value
+    }
+
+    pub(crate) fn list(&self) -> Option<Vec<Field<'a>>> {
+        let Value::List(items) = &self.node.value else {
+            self.problem("must be a list");
+            return None;
+        };
+        let items = items.iter().enumerate().map(|(i, node)| Field {
+            report: self.report,
+            place: node.place,
+            path: format!("{}[{i}]", self.path),
+            node,
+        });
+        Some(items.collect())
+    }
+
+    /// A list of names, or one name.
+    pub(crate) fn names(&self) -> Vec<Given<String>> {
+        let fields = match &self.node.value {
+            Value::List(_) => self.list().unwrap_or_default(),
+            _ => return self.name().map(|name| self.given(name)).into_iter().collect(),
+        };
+        if fields.is_empty() {
+            self.problem("must name at least one");
+        }
+        fields.iter().filter_map(|field| field.name().map(|name| field.given(name))).collect()
+    }
+}

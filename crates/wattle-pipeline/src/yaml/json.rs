@@ -1,0 +1,63 @@
+//! YAML values as JSON text, for `generate`.
+
+use super::{Field, Scalar, Style, Value};
+
+/// The JSON text of a map or a list. Numbers keep their digits.
+pub(crate) fn render_json(field: &Field) -> Option<String> {
+    let mut text = String::new();
+    render(&field.node.value, &mut text).map_err(|problem| field.problem(problem)).ok()?;
+    Some(text)
+}
+
+fn render(value: &Value, text: &mut String) -> Result<(), String> {
+    match value {
+        Value::Scalar(scalar) => text.push_str(&scalar_json(scalar)?),
+        Value::List(items) => {
+            text.push('[');
+            for (i, item) in items.iter().enumerate() {
+                text.push_str(if i == 0 { "" } else { "," });
+                render(&item.value, text)?;
+            }
+            text.push(']');
+        }
+        Value::Map(entries) => {
+            text.push('{');
+            for (i, (key, item)) in entries.iter().enumerate() {
+                text.push_str(if i == 0 { "" } else { "," });
+                text.push_str(&crate::chain::json::quoted(&key.name));
+                text.push(':');
+                render(&item.value, text)?;
+            }
+            text.push('}');
+        }
+    }
+    Ok(())
+}
+
+/// Plain words are what YAML says they are; everything quoted or put in from a variable is a string.
+fn scalar_json(scalar: &Scalar) -> Result<String, String> {
+    let word = scalar.text.as_str();
+    if scalar.style != Style::Plain || scalar.raw.is_some() {
+        return Ok(crate::chain::json::quoted(word));
+    }
+    match word {
+        "" | "~" | "null" | "Null" | "NULL" => Ok("null".to_owned()),
+        "true" | "True" | "TRUE" => Ok("true".to_owned()),
+        "false" | "False" | "FALSE" => Ok("false".to_owned()),
+        _ if crate::chain::json::is_number(word) => Ok(word.to_owned()),
+        _ if looks_like_number(word) => {
+            Err(format!("{word} has no form as a JSON number; write it in quotes for a string"))
+        }
+        _ => Ok(crate::chain::json::quoted(word)),
+    }
+}
+
+/// What YAML reads as a number and JSON does not.
+fn looks_like_number(word: &str) -> bool {
+    let digits = word.trim_start_matches(['+', '-']);
+    let radix = digits.strip_prefix("0x").or(digits.strip_prefix("0o"));
+    let special = matches!(digits.to_ascii_lowercase().as_str(), ".inf" | ".nan");
+    special
+        || radix.is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_hexdigit()))
+        || (digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && digits.parse::<f64>().is_ok())
+}

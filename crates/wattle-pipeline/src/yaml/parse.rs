@@ -1,0 +1,143 @@
+//! YAML events → nodes. What is refused here: syntax errors, several documents, duplicate keys, keys that are not plain
+//! names, anchors, aliases and tags.
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput};
+
+use super::{Key, Node, Scalar, Style, Value};
+use crate::problem::{Place, Report};
+
+/// No pipeline needs more; a bound keeps the stack safe.
+const DEEPEST: usize = 64;
+
+/// The file's one document. `None` after a problem that leaves nothing to look at.
+pub(crate) fn parse(text: &str, report: &Report) -> Option<Node> {
+    let mut builder = Builder { parser: Parser::new_from_str(text), report };
+    match builder.document() {
+        Ok(node) => node,
+        Err(Stopped) => None,
+    }
+}
+
+/// A problem was reported that leaves the rest of the file without meaning.
+struct Stopped;
+
+struct Builder<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    report: &'a Report,
+}
+
+impl<'a> Builder<'a> {
+    fn document(&mut self) -> Result<Option<Node>, Stopped> {
+        let mut root = None;
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::StreamEnd => break,
+                Event::DocumentStart(_) if root.is_some() => {
+                    return self.stop(place(span.start), "", "a second document; a pipeline file holds one");
+                }
+                Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
+                event => root = Some(self.node(event, span, "", 0)?),
+            }
+        }
+        if root.is_none() {
+            let text = "the file is empty; it needs a list of streams:";
+            return self.stop(Place { line: 1, column: 1 }, "", text);
+        }
+        Ok(root)
+    }
+
+    fn next(&mut self) -> Result<(Event<'a>, Span), Stopped> {
+        match self.parser.next_event() {
+            Some(Ok(event)) => Ok(event),
+            Some(Err(error)) => self.stop(place(*error.marker()), "", &format!("not YAML: {}", error.info())),
+            None => self.stop(Place { line: 1, column: 1 }, "", "not YAML: the text ends too early"),
+        }
+    }
+
+    fn stop<T>(&self, place: Place, path: &str, text: &str) -> Result<T, Stopped> {
+        self.report.add(place, path, text);
+        Err(Stopped)
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, path: &str, depth: usize) -> Result<Node, Stopped> {
+        let place = place(span.start);
+        if depth > DEEPEST {
+            return self.stop(place, path, "nested too deeply");
+        }
+        self.check_plain(&event, place, path);
+        let value = match event {
+            Event::Scalar(text, style, ..) => {
+                let style = match style {
+                    ScalarStyle::Plain => Style::Plain,
+                    ScalarStyle::Literal => Style::Literal,
+                    _ => Style::Quoted,
+                };
+                Value::Scalar(Scalar { text: text.into_owned(), raw: None, style })
+            }
+            Event::SequenceStart(..) => Value::List(self.list(path, depth)?),
+            Event::MappingStart(..) => Value::Map(self.map(path, depth)?),
+            Event::Alias(_) => return self.stop(place, path, "aliases are not supported; write the value out"),
+            _ => return self.stop(place, path, "not YAML: a value is missing"),
+        };
+        Ok(Node { place, value })
+    }
+
+    /// Anchors and tags have no meaning here, so they are refused and not ignored.
+    fn check_plain(&self, event: &Event<'_>, place: Place, path: &str) {
+        let (anchor, tag) = match event {
+            Event::Scalar(_, _, anchor, tag) | Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
+                (*anchor, tag.is_some())
+            }
+            _ => return,
+        };
+        if anchor != 0 {
+            self.report.add(place, path, "anchors are not supported; write the value out where it is needed");
+        }
+        if tag {
+            self.report.add(place, path, "tags are not supported; the key decides the type of its value");
+        }
+    }
+
+    fn list(&mut self, path: &str, depth: usize) -> Result<Vec<Node>, Stopped> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(items),
+                (event, span) => {
+                    let path = format!("{path}[{}]", items.len());
+                    items.push(self.node(event, span, &path, depth + 1)?);
+                }
+            }
+        }
+    }
+
+    fn map(&mut self, path: &str, depth: usize) -> Result<Vec<(Key, Node)>, Stopped> {
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            let place = place(span.start);
+            self.check_plain(&event, place, path);
+            let name = match event {
+                Event::MappingEnd => return Ok(entries),
+                Event::Scalar(text, ..) => text.into_owned(),
+                Event::Alias(_) => return self.stop(place, path, "aliases are not supported; write the key out"),
+                _ => return self.stop(place, path, "a key must be a name"),
+            };
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let (event, span) = self.next()?;
+            let node = self.node(event, span, &path, depth + 1)?;
+            match entries.iter().find(|(key, _)| key.name == name) {
+                Some((first, _)) => {
+                    let text = format!("the key is set twice; the first time on line {}", first.place.line);
+                    self.report.add(place, &path, text);
+                }
+                None => entries.push((Key { name, place }, node)),
+            }
+        }
+    }
+}
+
+fn place(marker: Marker) -> Place {
+    Place { line: marker.line(), column: marker.col() + 1 }
+}

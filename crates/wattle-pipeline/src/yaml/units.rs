@@ -1,0 +1,52 @@
+//! Values with units: `100ms`, `8MiB`.
+
+use std::time::Duration;
+
+/// A whole number and `ms`, `s`, `m` or `h`.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split(text)?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// A whole number and `B`, `KiB`, `MiB` or `GiB`.
+pub(super) fn size(text: &str) -> Option<usize> {
+    let (number, unit) = split(text)?;
+    let bytes = match unit {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    usize::try_from(number.checked_mul(bytes)?).ok()
+}
+
+fn split(text: &str) -> Option<(u64, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    Some((text[..digits].parse().ok()?, text[digits..].trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_part_of_the_value() {
+        assert_eq!(duration("100ms"), Some(Duration::from_millis(100)));
+        assert_eq!(duration("2 m"), Some(Duration::from_secs(120)));
+        assert_eq!(size("8MiB"), Some(8 << 20));
+        for wrong in ["100", "ms", "1.5s", "-1s", "5 days", "", "99999999999999999999s", "18446744073709551615h"] {
+            assert_eq!(duration(wrong), None, "{wrong}");
+        }
+        for wrong in ["8", "8MB", "8mib", ""] {
+            assert_eq!(size(wrong), None, "{wrong}");
+        }
+    }
+}
