@@ -84,7 +84,7 @@ pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
+        .filter(|(distance, candidate)| *distance < candidate.len().min(2 + candidate.len() / 4))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

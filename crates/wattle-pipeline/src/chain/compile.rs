@@ -131,14 +131,26 @@ fn report(diagnostics: &DiagnosticList, source: &str, field: &Field, text: &str)
             Some(_) => String::new(),
             None => format!("line {}: ", line_of(source, at)),
         };
-        let mut message = format!("{line}{}", describe(diagnostic));
-        if scalar.raw.is_some() {
-            message = mask(&message);
-        }
+        let message = match scalar.raw {
+            // Parts of the program come from variables, which may be secrets.
+            Some(_) => format!("{line}{}", mask(&describe(diagnostic))),
+            None => {
+                let quoted = primary.map(|label| snippet(source, label.span.range())).unwrap_or_default();
+                format!("{line}{quoted}{}", describe(diagnostic))
+            }
+        };
         match place {
             Some(place) => field.problem_in(place, message),
             None => field.problem(message),
         }
+    }
+}
+
+/// The part of the program that a message is about, where it is short.
+fn snippet(source: &str, range: std::ops::Range<usize>) -> String {
+    match source.get(range).map(str::trim) {
+        Some(text) if !text.is_empty() && text.len() <= 40 && !text.contains('\n') => format!("`{text}`: "),
+        _ => String::new(),
     }
 }
 

@@ -7,3 +7,6 @@ mod target;
 
 pub(crate) use compile::{Processor, read};
 pub(crate) use run::{Chain, Values};
+
+#[cfg(test)]
+mod tests;

@@ -94,7 +94,7 @@ impl Drain {
 fn has_reached(partitions: &[PartitionLag], ends: &Ends) -> bool {
     ends.iter().all(|(topic, partition, end)| {
         let found = partitions.iter().find(|p| p.topic == *topic && p.partition == *partition);
-        end.0 <= 0 || found.and_then(|p| p.committed).is_some_and(|committed| committed >= *end)
+        found.is_some_and(|p| p.committed.unwrap_or(p.start) >= *end)
     })
 }
 
@@ -129,7 +129,8 @@ mod tests {
 
     fn lag(committed: i64, end: i64) -> Option<Lag> {
         let committed = (committed >= 0).then_some(Position(committed));
-        let partition = PartitionLag { topic: "t".into(), partition: 0, committed, end: Position(end) };
+        let partition =
+            PartitionLag { topic: "t".into(), partition: 0, committed, start: Position(0), end: Position(end) };
         Some(Lag { partitions: vec![partition] })
     }
 

@@ -12,10 +12,7 @@ const DEEPEST: usize = 64;
 /// The file's one document. `None` after a problem that leaves nothing to look at.
 pub(crate) fn parse(text: &str, report: &Report) -> Option<Node> {
     let mut builder = Builder { parser: Parser::new_from_str(text), report };
-    match builder.document() {
-        Ok(node) => node,
-        Err(Stopped) => None,
-    }
+    builder.document().unwrap_or_default()
 }
 
 /// A problem was reported that leaves the rest of the file without meaning.

@@ -1,0 +1,299 @@
+//! Records through programs: what is kept, what changes, what is refused.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use wattle::{Header, Offset, Output, Record, Transformer};
+
+use super::{Chain, Values, read};
+use crate::problem::Report;
+use crate::yaml::{Map, parse};
+
+/// A chain of `vrl: PROGRAM` and `filter: CONDITION`.
+fn chain(processors: &[(&str, &str)]) -> Chain {
+    let mut text = String::from("processors:\n");
+    for (kind, program) in processors {
+        let key = if *kind == "vrl" { "statement" } else { "condition" };
+        text += &format!("  - type: {kind}\n    {key}: |\n      {}\n", program.replace('\n', "\n      "));
+    }
+    let report = Report::default();
+    let root = parse(&text, &report).unwrap();
+    let items =
+        Map::root(&root, &report).unwrap().get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
+    let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();
+    if let Some(problems) = report.into_problems("test".into()) {
+        panic!("{problems}");
+    }
+    Chain::new(processors, "out", Values::Any)
+}
+
+fn vrl(program: &str) -> Chain {
+    chain(&[("vrl", program)])
+}
+
+fn filter(condition: &str) -> Chain {
+    chain(&[("filter", condition)])
+}
+
+fn record(value: Option<&[u8]>) -> Record<'_> {
+    Record {
+        topic: "in",
+        partition: 3,
+        offset: Offset(42),
+        timestamp: Some(1_517_363_399_650),
+        key: Some(b"k"),
+        value,
+        headers: &[],
+    }
+}
+
+fn run(chain: &Chain, record: &Record<'_>) -> Result<Output, String> {
+    let mut output = Output::default();
+    let result = {
+        let future = pin!(chain.transform(record, &mut output));
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("a chain never waits"),
+        }
+    };
+    result.map(|()| output).map_err(|error| error.to_string())
+}
+
+/// The value that comes out; `None` for a tombstone.
+fn value_of(chain: &Chain, value: &str) -> Option<String> {
+    let output = run(chain, &record(Some(value.as_bytes()))).unwrap();
+    assert_eq!(output.len(), 1);
+    output.get(0).value.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+fn fails(chain: &Chain, value: &[u8], part: &str) {
+    let error = run(chain, &record(Some(value))).expect_err("must fail");
+    assert!(error.contains(part), "{part:?} is not in {error:?}");
+}
+
+#[test]
+fn numbers_keep_their_value() {
+    let rewrite = vrl(".new = true");
+    let values = [
+        ("{\"a\":9007199254740993}", "{\"a\":9007199254740993,\"new\":true}"),
+        (
+            "{\"a\":[9223372036854775807,-9223372036854775808]}",
+            "{\"a\":[9223372036854775807,-9223372036854775808],\"new\":true}",
+        ),
+        ("{\"a\":[1,1.0,-0.5,0.1]}", "{\"a\":[1,1.0,-0.5,0.1],\"new\":true}"),
+        ("{\"a\":[1e2,1E-7,1e300,5e-324]}", "{\"a\":[100.0,1e-7,1e300,5e-324],\"new\":true}"),
+        ("{\"a\":[118.5183333,2.50,0.0,0e9]}", "{\"a\":[118.5183333,2.5,0.0,0.0],\"new\":true}"),
+        ("{\"a\":1.7976931348623157e308}", "{\"a\":1.7976931348623157e308,\"new\":true}"),
+        ("{\"a\":0.30000000000000004}", "{\"a\":0.30000000000000004,\"new\":true}"),
+    ];
+    for (value, expected) in values {
+        assert_eq!(value_of(&rewrite, value).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_number_that_would_change_is_refused_with_its_path() {
+    let rewrite = vrl(".new = true");
+    for number in ["18446744073709551615", "9223372036854775808", "-9223372036854775809"] {
+        fails(&rewrite, format!("{{\"a\":{{\"b\":[0,{number}]}}}}").as_bytes(), ".a.b[1]: the integer does not fit");
+    }
+    for number in
+        ["0.1000000000000000055", "1e400", "1e-400", "123456789012345678.5", "1e99999999999", "9007199254740993.0"]
+    {
+        fails(&rewrite, format!("{{\"a\":{number}}}").as_bytes(), ".a: a 64-bit float cannot hold");
+    }
+}
+
+#[test]
+fn what_no_program_changes_keeps_its_bytes() {
+    for chain in [filter("true"), filter(".a == 1.50"), vrl("if exists(.a) { .a }")] {
+        let value = "{ \"b\" : 1e2,\"a\":1.50, \"b\":\"\\u00e9\" }";
+        assert_eq!(value_of(&chain, value).unwrap(), value);
+    }
+    let output = run(&vrl("%key = \"new\""), &record(Some(b"{\"z\":1, \"a\":2}"))).unwrap();
+    assert_eq!((output.get(0).key, output.get(0).value), (Some(&b"new"[..]), Some(&b"{\"z\":1, \"a\":2}"[..])));
+}
+
+#[test]
+fn values_that_no_program_looks_at_may_be_anything() {
+    for value in [None, Some(&b""[..]), Some(b"\x80\x81\x00\n")] {
+        for chain in [chain(&[]), filter("%key == \"k\"")] {
+            let output = run(&chain, &record(value)).unwrap();
+            assert_eq!((output.get(0).value, output.get(0).topic), (value, "out"));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_json_is_refused_where_a_program_looks() {
+    let chain = filter("exists(.a)");
+    fails(&chain, b"", "not JSON at byte 0: expected value");
+    fails(&chain, b"{bad", "not JSON at byte 1");
+    fails(&chain, b"{\"a\":1} x", "not JSON at byte 8");
+    fails(&chain, b"\"\xff\"", "not JSON");
+    fails(&chain, b"{\"a\":\"\\ud800\"}", "not JSON");
+    for number in ["01", "1.", "-", "+1", ".5", "1e", "NaN", "Infinity", "0x1"] {
+        fails(&chain, number.as_bytes(), "not JSON");
+    }
+}
+
+#[test]
+fn deep_nesting_is_a_failure_and_no_crash() {
+    let chain = filter("exists(.a)");
+    let deep = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
+    for text in [deep("[", "]", 100_000), deep("{\"a\":", "}", 50_000), deep("[", "]", 129)] {
+        fails(&chain, text.as_bytes(), "nested deeper than 128");
+    }
+    assert!(run(&chain, &record(Some(deep("[", "]", 128).as_bytes()))).is_ok());
+    fails(&vrl(". = [.]"), deep("[", "]", 128).as_bytes(), "nested deeper than 128");
+    fails(&vrl(".b = parse_json!(.a)"), format!("{{\"a\":\"{}\"}}", "[".repeat(100_000)).as_bytes(), "recursion");
+}
+
+#[test]
+fn of_members_with_one_name_the_last_wins() {
+    assert_eq!(value_of(&vrl(".q = .qty"), "{\"qty\":1,\"qty\":-1}").unwrap(), "{\"q\":-1,\"qty\":-1}");
+}
+
+#[test]
+fn any_json_value_is_a_record() {
+    for value in ["1", "\"x\"", "[1,2]", "true"] {
+        assert_eq!(value_of(&vrl(". = {\"v\": .}"), value).unwrap(), format!("{{\"v\":{value}}}"));
+    }
+    assert_eq!(value_of(&vrl(". = \"a\\\"\\n\\\\ é\""), "1").unwrap(), "\"a\\\"\\n\\\\ é\"");
+}
+
+#[test]
+fn null_is_a_tombstone_on_both_sides() {
+    assert_eq!(value_of(&vrl(". = null"), "{}"), None);
+    assert_eq!(value_of(&vrl("del(.)"), "{\"a\":1}").as_deref(), Some("{}"));
+    let output = run(&filter("is_null(.)"), &record(None)).unwrap();
+    assert_eq!(output.get(0).value, None);
+    let output = run(&vrl("if . == null { . = {\"deleted\": %key} }"), &record(None)).unwrap();
+    assert_eq!(output.get(0).value, Some(&b"{\"deleted\":\"k\"}"[..]));
+    assert_eq!(value_of(&filter("is_null(.)"), "null").as_deref(), Some("null"));
+}
+
+#[test]
+fn a_float_without_a_number_in_json_is_refused() {
+    fails(&vrl(".x = to_float!(.x) * to_float!(.x)"), b"{\"x\":1e300}", ".x: JSON has no number for infinity");
+}
+
+#[test]
+fn metadata_can_be_read() {
+    let program = ". = [%topic, %partition, %offset, %timestamp, %key, %headers]";
+    let headers = [Header { name: "h".into(), value: Some(b"1".to_vec()) }, Header { name: "h".into(), value: None }];
+    let output = run(&vrl(program), &Record { headers: &headers, ..record(None) }).unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(output.get(0).value.unwrap()),
+        "[\"in\",3,42,\"2018-01-31T01:49:59.650Z\",\"k\",[{\"name\":\"h\",\"value\":\"1\"},{\"name\":\"h\",\"value\":null}]]"
+    );
+    let output = run(&vrl(". = [%timestamp, %key, %headers]"), &Record { timestamp: None, key: None, ..record(None) });
+    assert_eq!(output.unwrap().get(0).value, Some(&b"[null,null,[]]"[..]));
+}
+
+#[test]
+fn headers_keep_order_duplicates_and_nulls() {
+    let header = |name: &str, value: Option<&[u8]>| Header { name: name.into(), value: value.map(<[u8]>::to_vec) };
+    let headers = [header("b", Some(b"\xff\x00")), header("a", None), header("b", Some(b""))];
+    let input = Record { headers: &headers, ..record(Some(b"{}")) };
+    assert_eq!(run(&vrl(".a = 1"), &input).unwrap().get(0).headers, headers);
+    let program = "%headers = push(%headers, {\"name\": \"c\", \"value\": \"x\"})";
+    let mut expected = headers.to_vec();
+    expected.push(header("c", Some(b"x")));
+    assert_eq!(run(&vrl(program), &input).unwrap().get(0).headers, expected);
+    assert_eq!(run(&vrl("%headers = []"), &input).unwrap().get(0).headers, []);
+    for wrong in [
+        "%headers = 1",
+        "%headers = [{\"name\": 1, \"value\": null}]",
+        "%headers = [{\"name\": \"a\"}]",
+        "%headers[5].name = \"x\"",
+    ] {
+        fails(&vrl(wrong), b"{}", "%headers");
+    }
+}
+
+#[test]
+fn key_and_timestamp_can_be_written() {
+    let output = run(&vrl("%key = null\n%timestamp = t'2018-01-31T00:00:00.5Z'"), &record(None)).unwrap();
+    assert_eq!((output.get(0).key, output.get(0).timestamp), (None, Some(1_517_356_800_500)));
+    let binary = Record { key: Some(b"\x00\x01\xff"), ..record(Some(b"{}")) };
+    assert_eq!(run(&vrl("%key = %key\n.a = 1"), &binary).unwrap().get(0).key, Some(&b"\x00\x01\xff"[..]));
+    fails(&vrl("%key = 5"), b"{}", "%key must be a string or null, not integer");
+    fails(&vrl("%timestamp = null"), b"{}", "%timestamp must be a timestamp, not null");
+    fails(&vrl("%timestamp = t'1969-12-31T00:00:00Z'"), b"{}", "before 1970");
+}
+
+#[test]
+fn bytes_that_are_no_text_do_not_become_text() {
+    let input = Record { key: Some(b"\xff"), ..record(Some(b"{}")) };
+    let error = run(&vrl(".k = %key"), &input).unwrap_err();
+    assert!(error.contains(".k: the string is not valid UTF-8"), "{error}");
+}
+
+#[test]
+fn a_filter_keeps_or_leaves_out_or_fails() {
+    let chain = filter(".mag != null && to_float!(.mag) >= 4.5");
+    for (value, kept) in
+        [("{\"mag\":5}", 1), ("{\"mag\":4.5}", 1), ("{\"mag\":4.4}", 0), ("{\"mag\":null}", 0), ("{}", 0)]
+    {
+        assert_eq!(run(&chain, &record(Some(value.as_bytes()))).unwrap().len(), kept, "{value}");
+    }
+    fails(&chain, b"{\"mag\":\"big\"}", "processors[0] (filter): line 1: to_float: Invalid");
+    fails(&filter(".a"), b"{\"a\":1}", "the condition is neither true nor false but integer");
+    fails(&filter(".a"), b"{}", "the condition is neither true nor false but null");
+}
+
+#[test]
+fn processors_run_one_after_another_on_one_record() {
+    let chain = chain(&[("vrl", ".a = 1"), ("filter", ".a == 1"), ("vrl", ".b = .a\n%key = \"n\"\n.k = %key")]);
+    assert_eq!(value_of(&chain, "{}").unwrap(), "{\"a\":1,\"b\":1,\"k\":\"n\"}");
+}
+
+#[test]
+fn a_failure_names_processor_and_line_but_not_the_contents() {
+    fails(
+        &vrl(".x = 1\n.n = to_int!(.s)"),
+        b"{\"s\":\"S3cr3t\"}",
+        "processors[0] (vrl): line 2: to_int: Invalid integer \"…\"",
+    );
+    let error = run(&vrl(".n = to_int!(.s)"), &record(Some(b"{\"s\":\"S3cr3t\"}"))).unwrap_err();
+    assert!(!error.contains("S3cr3t"), "{error}");
+    fails(&vrl("\nabort \"no good\""), b"{}", "line 2: aborted: no good");
+    fails(&vrl("if exists(.a) { abort }"), b"{\"a\":1}", "aborted");
+}
+
+#[test]
+fn a_file_must_be_json_even_without_processors() {
+    let chain = Chain::new(Vec::new(), "out", Values::Json);
+    assert_eq!(value_of(&chain, "{\"d\":18446744073709551615}").unwrap(), "{\"d\":18446744073709551615}");
+    fails(&chain, b"{bad", "not JSON at byte 1");
+    fails(&chain, b"\"\xff\"", "not JSON at byte 1: invalid UTF-8");
+    fails(&chain, "[".repeat(100_000).as_bytes(), "nested deeper");
+}
+
+/// Not a test: `cargo test --release -p wattle-pipeline -- --ignored --nocapture speed`.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let value = b"{\"id\":\"us2000crkq\",\"time\":1517364031800,\"mag\":5.3,\"place\":\"50km NNW of Sangiang\",\"net\":\"us\",\"depth\":15.18}";
+    let chains = [
+        ("copy", chain(&[])),
+        ("filter", filter(".mag != null && to_float!(.mag) >= 4.5")),
+        ("filter, vrl", chain(&[("filter", ".mag != null && to_float!(.mag) >= 4.5"), ("vrl", ".strong = true")])),
+    ];
+    for (name, chain) in &chains {
+        let mut output = Output::default();
+        let started = std::time::Instant::now();
+        let count = 500_000;
+        for i in 0..count {
+            if i % 1000 == 0 {
+                output.clear();
+            }
+            let record = record(Some(value));
+            let future = pin!(chain.transform(&record, &mut output));
+            assert!(matches!(future.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
+        }
+        println!("{name}: {:.0} records/s", f64::from(count) / started.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,94 @@
+//! Streams that need no broker: how they end, and what they say.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use wattle::Stop;
+use wattle_pipeline::{Context, Outcome, RunOptions, Running, StreamEnd};
+
+/// A folder of its own for each test.
+fn folder(name: &str, file: &[u8]) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("wattle-pipeline-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("in.jsonl"), file).unwrap();
+    folder
+}
+
+fn start(folder: &Path, streams: &str, stop: &Stop) -> Running {
+    let context = Context { file: &folder.join("pipeline.yaml"), brokers: None, env: &|_| None };
+    let plan = wattle_pipeline::plan(streams, &context).unwrap_or_else(|problems| panic!("{problems}"));
+    wattle_pipeline::start(plan, RunOptions { drain: false, stop: stop.clone() }).unwrap()
+}
+
+fn run(folder: &Path, streams: &str) -> Vec<StreamEnd> {
+    start(folder, streams, &Stop::new()).wait()
+}
+
+fn failure(end: &StreamEnd) -> String {
+    match &end.outcome {
+        Outcome::Failed(error) => error.to_string(),
+        Outcome::Done | Outcome::Drained | Outcome::Stopped => panic!("must fail"),
+    }
+}
+
+const FILE: &str = "input: {type: file, path: in.jsonl}, output: {type: drop}";
+const ENDLESS: &str = "input: {type: generate, context: '{}', interval: 5ms}, output: {type: drop}";
+
+#[test]
+fn a_file_is_read_to_its_end() {
+    let folder = folder("end", b"{\"a\":1}\n\n{\"a\":2}\n{\"a\":3}");
+    let filter = "pipeline: {processors: [{type: filter, condition: .a != 2}]}";
+    let ends = run(&folder, &format!("streams: [{{id: load, {FILE}, {filter}}}]"));
+    assert!(matches!(ends[0].outcome, Outcome::Done));
+    assert_eq!((ends[0].id.as_str(), ends[0].snapshot.records, ends[0].snapshot.messages), ("load", 3, 2));
+    assert_eq!(ends[0].lag, None);
+}
+
+#[test]
+fn a_bad_line_stops_with_path_and_line() {
+    let folder = folder("bad", b"{\"a\":1}\n\n{bad\n");
+    for pipeline in ["", ", pipeline: {processors: [{type: filter, condition: 'true'}]}"] {
+        let ends = run(&folder, &format!("streams: [{{{FILE}{pipeline}}}]"));
+        let text = failure(&ends[0]);
+        assert!(text.contains("in.jsonl:3: not JSON at byte 1"), "{text}");
+        assert_eq!(ends[0].snapshot.records, 0);
+    }
+}
+
+#[test]
+fn a_missing_file_stops_with_its_path() {
+    let folder = folder("missing", b"");
+    let ends = run(&folder, "streams: [{input: {type: file, path: no.jsonl}, output: {type: drop}}]");
+    let text = failure(&ends[0]);
+    assert!(text.contains(&folder.join("no.jsonl").display().to_string()), "{text}");
+}
+
+#[test]
+fn generate_counts_and_ends() {
+    let folder = folder("count", b"");
+    let ends = run(&folder, "streams: [{input: {type: generate, context: '{}', count: 25000}, output: {type: drop}}]");
+    assert!(matches!(ends[0].outcome, Outcome::Done));
+    assert_eq!(ends[0].snapshot.records, 25_000);
+}
+
+#[test]
+fn a_request_to_stop_reaches_every_stream() {
+    let folder = folder("stop", b"");
+    let stop = Stop::new();
+    let running = start(&folder, &format!("streams: [{{{ENDLESS}}}, {{{ENDLESS}}}]"), &stop);
+    let handles = running.streams().to_vec();
+    while handles.iter().any(|handle| handle.snapshot().records == 0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stop.stop();
+    assert!(running.wait().iter().all(|end| matches!(end.outcome, Outcome::Stopped)));
+    assert!(handles.iter().all(|handle| handle.is_done() && handle.lag().is_none()));
+}
+
+#[test]
+fn a_stream_that_fails_stops_the_others() {
+    let folder = folder("fail", b"{bad\n");
+    let ends = run(&folder, &format!("streams: [{{id: x, {ENDLESS}}}, {{id: y, {FILE}}}]"));
+    assert!(matches!(ends[0].outcome, Outcome::Stopped));
+    assert!(failure(&ends[1]).contains("in.jsonl:1"));
+}
