@@ -155,4 +155,23 @@ impl Error {
             _ => Exit::Failed,
         }
     }
+
+    /// The code under which `docs/errors` says what to do; `None` for a bug.
+    #[must_use]
+    pub fn code(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::Config { .. } => "W0001",
+            Error::Unreachable { .. } => "W0002",
+            Error::Topics { .. } => "W0003",
+            Error::BrokerSetting { .. } => "W0004",
+            Error::Record { .. } => "W0005",
+            Error::Refused { .. } => "W0006",
+            Error::OutOfRange { .. } => "W0007",
+            Error::Fenced { .. } => "W0008",
+            Error::Stuck { .. } => "W0009",
+            Error::Kafka { .. } => "W0010",
+            Error::Io { .. } => "W0011",
+            Error::Panic { .. } => return None,
+        })
+    }
 }
