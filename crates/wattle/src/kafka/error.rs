@@ -61,6 +61,11 @@ impl Error {
         matches!(self.code, Some(Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch))
     }
 
+    /// Whether the fetch position is not among the partition's records.
+    pub(crate) fn is_out_of_range(&self) -> bool {
+        matches!(self.code, Some(Code::AutoOffsetReset | Code::OffsetOutOfRange))
+    }
+
     pub(crate) fn is_timeout(&self) -> bool {
         matches!(self.code, Some(Code::OperationTimedOut | Code::RequestTimedOut | Code::WaitingForCoordinator))
     }

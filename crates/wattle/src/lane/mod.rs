@@ -17,10 +17,10 @@ pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 
 use crate::config::Delivery;
 use crate::error::Error;
-use crate::kafka::{Batch, Position, Producer, TopicPartition};
+use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::task::process::{self, Done};
-use crate::task::{Lifecycle, Task};
+use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Router, Shared, Stop};
 use commit::Outcome;
 
@@ -157,10 +157,16 @@ impl<S: Transformer> Lane<S> {
     fn fill(&mut self) -> Result<(), Error> {
         let limits = &self.shared.config.batch;
         self.batch.clear();
-        let running: Vec<_> = self.tasks.values().filter(|task| task.lifecycle() == Lifecycle::Running).collect();
-        let queues: Vec<_> = running
-            .iter()
-            .flat_map(|task| task.queues.iter().zip(task.committed.iter().flatten()).enumerate())
+        let running = || self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running);
+        let queues: Vec<_> = running()
+            .flat_map(|(number, task)| {
+                let positions = task.committed.iter().flatten();
+                task.queues
+                    .iter()
+                    .zip(positions)
+                    .enumerate()
+                    .map(move |(topic, (queue, from))| (*number, topic, queue, *from))
+            })
             .collect();
         if queues.is_empty() {
             return Ok(());
@@ -172,15 +178,19 @@ impl<S: Transformer> Lane<S> {
             if room == 0 || self.batch.byte_len() >= limits.max_bytes {
                 return Ok(());
             }
-            let (topic, (queue, from)) = &queues[self.turn % queues.len()];
-            let (taken, drained) = queue.drain(&mut self.batch, *topic, **from, room.min(TURN)).map_err(|source| {
-                Error::Kafka { what: format!("{}: read {}", self.name(), self.shared.config.topics[*topic]), source }
-            })?;
+            let (task, topic, queue, from) = queues[self.turn % queues.len()];
             self.turn = self.turn.wrapping_add(1);
+            let (taken, drained) = match queue.drain(&mut self.batch, topic, from, room.min(TURN)) {
+                Ok(result) => result,
+                Err(error) => {
+                    read_failed(&self.shared, task, topic, from, error)?;
+                    (0, false)
+                }
+            };
             empty = if drained && taken == 0 { empty + 1 } else { 0 };
             if empty >= queues.len() {
                 let wait = deadline.saturating_duration_since(Instant::now());
-                let given_up = running.iter().any(|task| task.cancel.is_stopped());
+                let given_up = running().any(|(_, task)| task.cancel.is_stopped());
                 if self.batch.is_empty() || wait.is_zero() || given_up {
                     return Ok(());
                 }
@@ -291,6 +301,22 @@ impl<S: Transformer> Lane<S> {
         let mut awake = self.tasks.iter().filter(|(_, task)| task.lifecycle() != Lifecycle::Suspended);
         awake.all(|(number, task)| self.shared.assignment.is_current(*number, task.incarnation))
     }
+}
+
+/// A position out of range is explained. It may also be about the placeholder of the assignment, fetched just before the pause; then
+/// the range is right, and the seek that followed has ended it.
+fn read_failed<S>(
+    shared: &Shared<S>,
+    task: i32,
+    topic: usize,
+    from: Position,
+    source: kafka::Error,
+) -> Result<(), Error> {
+    let topic = &shared.topics[topic];
+    if source.is_out_of_range() {
+        return positions::check_range(&shared.consumer, &shared.config.group, &(topic.clone(), task), from);
+    }
+    Err(Error::Kafka { what: format!("{}: read {topic}", shared.task(task)), source })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
