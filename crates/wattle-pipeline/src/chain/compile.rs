@@ -10,6 +10,9 @@ use super::target::{METADATA, READ_ONLY};
 use crate::problem::{Place, hint};
 use crate::yaml::{Field, Map, Scalar, Style};
 
+/// VRL's code for an expression that can fail and does not say what happens then.
+const UNHANDLED: usize = 100;
+
 /// A compiled processor.
 pub(crate) struct Processor {
     pub(super) kind: ProcessorKind,
@@ -117,8 +120,6 @@ fn check_metadata(program: &Program, field: &Field) {
     for name in unknown {
         field.problem(format!("%{name} is unknown; {}", hint(name, &METADATA)));
     }
-    let replaces_all = |path: &OwnedTargetPath| path.prefix == PathPrefix::Metadata && path.path.segments.is_empty();
-    debug_assert!(!info.target_assignments.iter().any(replaces_all), "its read-only members make it read-only");
 }
 
 fn report(diagnostics: &DiagnosticList, source: &str, field: &Field, text: &str) {
@@ -133,7 +134,7 @@ fn report(diagnostics: &DiagnosticList, source: &str, field: &Field, text: &str)
         };
         let message = match scalar.raw {
             // Parts of the program come from variables, which may be secrets.
-            Some(_) => format!("{line}{}", mask(&describe(diagnostic))),
+            Some(_) => format!("{line}{}", mask(&diagnostic.message.replace('`', "\""))),
             None => {
                 let quoted = primary.map(|label| snippet(source, label.span.range())).unwrap_or_default();
                 format!("{line}{quoted}{}", describe(diagnostic))
@@ -154,16 +155,17 @@ fn snippet(source: &str, range: std::ops::Range<usize>) -> String {
     }
 }
 
-/// VRL's message, with what its labels say.
+/// VRL's message, and what its labels say, one a line.
 fn describe(diagnostic: &Diagnostic) -> String {
-    let mut text = diagnostic.message.clone();
-    for label in &diagnostic.labels {
-        if !label.message.is_empty() && !text.contains(&label.message) {
-            text.push_str(if label.primary { ": " } else { "; " });
-            text.push_str(&label.message);
-        }
+    let labels = diagnostic.labels.iter().map(|label| label.message.as_str());
+    let labels = labels.filter(|label| !diagnostic.message.contains(label));
+    let mut lines: Vec<_> =
+        std::iter::once(diagnostic.message.as_str()).chain(labels).filter(|l| !l.is_empty()).collect();
+    lines.dedup();
+    if diagnostic.code == UNHANDLED {
+        lines.push("convert what may have any type, as in  int!(.a) > 1 , or give a default, as in  (.a > 1) ?? false");
     }
-    text
+    lines.join("\n")
 }
 
 /// The line of a byte of the program, from 1.
@@ -180,9 +182,8 @@ fn locate(scalar: &Scalar, field: &Field, source: &str, at: usize, text: &str) -
     let line = source.lines().nth(index)?;
     // The block begins on the first line behind the key that is like the program's first line.
     let first = source.lines().next()?;
-    let start = (field.place.line..=text.lines().count()).find(|n| {
-        text.lines().nth(*n).is_some_and(|candidate| candidate.trim_start().trim_end() == first.trim_start().trim_end())
-    })?;
+    let start = (field.place.line..=text.lines().count())
+        .find(|n| text.lines().nth(*n).is_some_and(|candidate| candidate.trim() == first.trim()))?;
     let in_file = text.lines().nth(start + index)?;
     let indent = in_file.len().checked_sub(line.len())?;
     let line_start = source[..at].rfind('\n').map_or(0, |newline| newline + 1);

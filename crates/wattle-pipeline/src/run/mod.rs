@@ -46,7 +46,7 @@ struct Shared {
     drained: AtomicBool,
     failed: AtomicBool,
     done: AtomicBool,
-    /// The lag at the stream's end.
+    /// What the broker said last, while the stream runs; afterwards what is known for sure.
     last_lag: Mutex<Option<i64>>,
 }
 
@@ -65,7 +65,7 @@ pub struct StreamEnd {
     pub snapshot: Snapshot,
     /// Time since its start.
     pub elapsed: Duration,
-    /// The group's lag at the end, for Kafka inputs that did not fail.
+    /// The group's lag at the end, for streams that were drained.
     pub lag: Option<i64>,
 }
 
@@ -126,6 +126,19 @@ impl Running {
 }
 
 impl StreamHandle {
+    fn new(id: String, watch: Watch) -> Self {
+        StreamHandle(Arc::new(Shared {
+            id,
+            watch,
+            started: Instant::now(),
+            stop: Stop::new(),
+            drained: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            done: AtomicBool::new(false),
+            last_lag: Mutex::new(None),
+        }))
+    }
+
     /// The stream's id.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -142,7 +155,7 @@ impl StreamHandle {
     }
 
     /// How far the group's committed positions are behind the ends of the topics. `None` for inputs that are not Kafka, and
-    /// while the broker does not tell. Takes up to a few seconds: asks the broker.
+    /// while the broker does not tell. Takes up to a few seconds, since it asks the broker.
     #[must_use]
     pub fn lag(&self) -> Option<i64> {
         if self.is_done() {
@@ -160,9 +173,11 @@ impl StreamHandle {
     /// A broker that does not answer is the worker's business, which reports it; here it means that the lag is unknown.
     fn look(&self) -> Option<Lag> {
         let Watch::Kafka(monitor) = &self.0.watch else { return None };
-        monitor.lag().unwrap_or_else(|error| {
+        let lag = monitor.lag().unwrap_or_else(|error| {
             tracing::debug!(stream = self.id(), %error, "the lag is unknown");
             None
-        })
+        })?;
+        *self.0.last_lag.lock().unwrap_or_else(PoisonError::into_inner) = Some(lag.total());
+        Some(lag)
     }
 }

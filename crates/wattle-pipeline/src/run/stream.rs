@@ -1,19 +1,18 @@
 //! One planned stream → a job for a thread: a worker for a Kafka input, a source for the others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use wattle::{
-    Batch, BatchLimits, Delivery, Error, Fill, KafkaSink, KafkaSinkConfig, Lag, Metrics, Sink, SinkFactory, Source,
-    Stop, Worker, WorkerConfig, run_source,
+    Batch, BatchLimits, Delivery, Error, Fill, KafkaSink, KafkaSinkConfig, Metrics, Sink, SinkFactory, Source, Stop,
+    Worker, WorkerConfig, run_source,
 };
 
 use super::file::FileSource;
 use super::generate::GenerateSource;
 use super::sink::{DropSink, StdoutSink};
-use super::{Outcome, Shared, StreamEnd, StreamHandle, Watch};
+use super::{Outcome, StreamEnd, StreamHandle, Watch};
 use crate::chain::{Chain, Values};
 use crate::plan::StreamPlan;
 use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
@@ -73,16 +72,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
             (Body::Source(Box::new(source)), Watch::Source(metrics))
         }
     };
-    let handle = StreamHandle(Arc::new(Shared {
-        id,
-        watch,
-        started: Instant::now(),
-        stop: Stop::new(),
-        drained: AtomicBool::new(false),
-        failed: AtomicBool::new(false),
-        done: AtomicBool::new(false),
-        last_lag: Mutex::new(None),
-    }));
+    let handle = StreamHandle::new(id, watch);
     Ok(Job { body, handle })
 }
 
@@ -156,10 +146,6 @@ impl Job {
             Body::Source(source) => source.run(&shared.stop),
         }));
         let result = result.unwrap_or_else(|panic| Err(panicked(&id, &*panic)));
-        let lag = match result {
-            Ok(_) => handle.look().as_ref().map(Lag::total),
-            Err(_) => None,
-        };
         let outcome = match result {
             Ok(true) => Outcome::Done,
             Ok(false) if shared.drained.load(Ordering::Acquire) => Outcome::Drained,
@@ -169,7 +155,13 @@ impl Job {
                 Outcome::Failed(error)
             }
         };
-        *shared.last_lag.lock().unwrap_or_else(PoisonError::into_inner) = lag;
+        // A worker that has ended cannot ask any more; of a drained stream the last answer is known.
+        let mut last_lag = shared.last_lag.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(outcome, Outcome::Drained) {
+            *last_lag = None;
+        }
+        let lag = *last_lag;
+        drop(last_lag);
         shared.done.store(true, Ordering::Release);
         StreamEnd { id, outcome, snapshot: handle.snapshot(), elapsed: shared.started.elapsed(), lag }
     }
@@ -228,5 +220,30 @@ fn name_line(error: Error) -> Error {
             Error::Io { what: format!("{topic}:{offset}"), source }
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::GenerateInput;
+
+    #[test]
+    fn a_panic_is_a_failure_of_the_stream() {
+        let input = Input::Generate(GenerateInput { value: Vec::new(), interval: None, count: None, batch_size: None });
+        let metrics = Arc::<Metrics>::default();
+        let source = SourceBody {
+            input,
+            chain: Chain::new(Vec::new(), "out", Values::Any),
+            sink: Box::new(|| panic!("a bug in the sink")),
+            dead_letter_topic: None,
+            limits: BatchLimits::default(),
+            metrics: metrics.clone(),
+        };
+        let handle = StreamHandle::new("made-up".to_owned(), Watch::Source(metrics));
+        let end = Job { body: Body::Source(Box::new(source)), handle: handle.clone() }.run();
+        let Outcome::Failed(error) = end.outcome else { panic!("must fail") };
+        assert!(error.to_string().starts_with("stream made-up panicked: a bug in the sink"), "{error}");
+        assert!(handle.is_done());
     }
 }

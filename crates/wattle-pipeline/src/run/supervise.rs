@@ -9,8 +9,10 @@ use wattle::Error;
 use super::drain::{Drain, Link};
 use super::{RunOptions, StreamHandle, spawn};
 
-/// Nobody notices this, and it costs nothing.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// How often a request to stop is looked for.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How often the broker is asked while draining.
+const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) fn start(streams: &[StreamHandle], links: Vec<Link>, options: RunOptions) -> Result<JoinHandle<()>, Error> {
     if options.drain {
@@ -24,7 +26,7 @@ pub(super) fn start(streams: &[StreamHandle], links: Vec<Link>, options: RunOpti
             if options.stop.is_stopped() || streams.iter().any(|stream| stream.0.failed.load(Ordering::Acquire)) {
                 streams.iter().for_each(|stream| stream.0.stop.stop());
             }
-            std::thread::sleep(INTERVAL.min(Duration::from_millis(20)));
+            std::thread::sleep(GLANCE);
         }
     })
 }
@@ -37,7 +39,7 @@ fn drain(streams: &[StreamHandle], links: &[Link]) {
             streams[i].0.drained.store(true, Ordering::Release);
             streams[i].0.stop.stop();
         }
-        std::thread::sleep(INTERVAL);
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report
             no_positions(&stream.input, output, report);
         }
         (Input::Kafka(input), Output::Stdout { .. } | Output::Drop) => {
-            unclaimed(input, "only an output of type kafka can commit them", report);
+            unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
         }
         (Input::File(_) | Input::Generate(_), _) => {}
     }
@@ -83,7 +83,8 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
 fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
     let transactional = input.transactional_offsets.as_ref().is_some_and(|given| given.value);
     if !output.is_exactly_once() {
-        return unclaimed(input, "the output is not exactly_once", report);
+        let remedy = "add  exactly_once: true, a transactional_id and offset_commit_group: GROUP  to the output, or ";
+        return unclaimed(input, remedy, report);
     }
     if !same_brokers(&input.brokers, &output.brokers) && !input.brokers.is_empty() && !output.brokers.is_empty() {
         let text = "exactly_once: true needs input.brokers and output.brokers to be the same: a transaction cannot span two \
@@ -103,7 +104,7 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
                         input, or remove offset_commit_group";
             add(report, group, text);
         }
-        (None, true) => unclaimed(input, "no output names that group", report),
+        (None, true) => unclaimed(input, "add  offset_commit_group: GROUP  to the output, or ", report),
         (None, false) => {
             let text = format!(
                 "exactly_once: true with a kafka input needs the offsets in the same transaction; set \
@@ -117,14 +118,12 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
 }
 
 /// `transactional_offsets: true` where no output commits them.
-fn unclaimed(input: &KafkaInput, why: &str, report: &Report) {
+fn unclaimed(input: &KafkaInput, remedy: &str, report: &Report) {
     if let Some(given) = input.transactional_offsets.as_ref().filter(|given| given.value) {
         let group = &input.group.value;
-        let text = format!(
-            "no output commits the offsets of group {group:?}: {why};\n\
-             add  exactly_once: true, a transactional_id and offset_commit_group: {group}  to a kafka output, \
-             or set  transactional_offsets: false"
-        );
+        let remedy = remedy.replace("GROUP", group);
+        let text =
+            format!("no output commits the offsets of group {group:?}:\n{remedy}set  transactional_offsets: false");
         add(report, given, text);
     }
 }

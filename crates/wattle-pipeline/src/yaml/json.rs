@@ -61,3 +61,22 @@ fn looks_like_number(word: &str) -> bool {
         || radix.is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_hexdigit()))
         || (digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && digits.parse::<f64>().is_ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::Report;
+    use crate::yaml::parse;
+
+    #[test]
+    fn plain_words_are_typed_and_numbers_keep_their_digits() {
+        let text =
+            "a: [1, -2.50, 9007199254740993, 1e5, x y, 'y', \"1\", true, null, ~]\nb: {c: , \"q\\\"\": 2018-01-31}\n";
+        let root = parse(text, &Report::default()).unwrap();
+        let mut json = String::new();
+        render(&root.value, &mut json).unwrap();
+        let expected = "{\"a\":[1,-2.50,9007199254740993,1e5,\"x y\",\"y\",\"1\",true,null,null],\
+                        \"b\":{\"c\":null,\"q\\\"\":\"2018-01-31\"}}";
+        assert_eq!(json, expected);
+    }
+}

@@ -47,8 +47,12 @@ fn transactional_offsets_must_be_claimed() {
         ["input.transactional_offsets", "no output commits the offsets of group \"g\"", "offset_commit_group: g"];
     refuses(&stream(PAIRED_IN, output), &parts);
     refuses(&stream(PAIRED_IN, KAFKA_OUT), &parts);
-    refuses(&stream(PAIRED_IN, "type: drop"), &parts);
-    refuses(&stream(PAIRED_IN, "type: stdout"), &["transactional_offsets: false"]);
+    for output in ["type: drop", "type: stdout"] {
+        refuses(
+            &stream(PAIRED_IN, output),
+            &[parts[0], parts[1], "output of type kafka", "transactional_offsets: false"],
+        );
+    }
 }
 
 #[test]

@@ -51,14 +51,15 @@ fn keys_and_comments_are_left_alone() {
 #[test]
 fn secrets_are_in_no_message() {
     let client = "sasl.password: S3cr3t-1, sasl.username: \"${T}\", acks: S3cr3t-2, linger.ms: [S3cr3t-3]";
-    let statement = "statement: '. = foo(\"S3cr3t-4\") ${T}'";
+    let programs = [". = foo(\"S3cr3t-4\") ${T}", ".a = S3cr3t0 + \"${T}\"", ".S3cr3t = upcase(.${U}) # ${T}"];
+    let processors = programs.map(|program| format!("{{type: vrl, statement: '{program}'}}")).join(", ");
     let text = format!(
         "streams:\n  - input: {{{KAFKA_IN}, start_from_latest: '${{T}}'}}\n    output: {{type: kafka, topic: '${{T}}/', client: \
-         {{{client}}}}}\n    pipeline: {{processors: [{{type: vrl, {statement}}}]}}\n    grace_period: ${{T}}\n"
+         {{{client}}}}}\n    pipeline: {{processors: [{processors}]}}\n    grace_period: ${{T}}\n"
     );
-    let env = |_: &str| Some("S3cr3t-0".to_owned());
+    let env = |_: &str| Some("S3cr3t0".to_owned());
     let problems = plan_with(&text, Some("x:1"), &env).err().unwrap();
-    assert!(problems.list.len() >= 5, "{problems}");
+    assert!(problems.list.len() >= 8, "{problems}");
     let shown = format!("{problems}{problems:?}");
     assert!(!shown.contains("S3cr3t"), "{shown}");
 }
