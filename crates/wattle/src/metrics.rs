@@ -41,6 +41,9 @@ pub struct Snapshot {
     pub commit_p99: Duration,
 }
 
+/// In microseconds; a commit that takes longer counts as this long.
+const HOUR: u64 = 3_600_000_000;
+
 impl Default for Metrics {
     fn default() -> Self {
         Metrics {
@@ -50,7 +53,7 @@ impl Default for Metrics {
             batches: AtomicU64::new(0),
             aborts: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
-            commit: Mutex::new(Histogram::new(2).expect("2 is a legal number of significant digits")),
+            commit: Mutex::new(Histogram::new_with_bounds(1, HOUR, 2).expect("legal bounds and number of digits")),
         }
     }
 }
@@ -90,5 +93,20 @@ impl Metrics {
             commit_p50: Duration::from_micros(commit.value_at_quantile(0.5)),
             commit_p99: Duration::from_micros(commit.value_at_quantile(0.99)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_counted_and_timed() {
+        let metrics = Metrics::default();
+        metrics.batch(10, 8, 2, Duration::from_millis(4));
+        metrics.batch(5, 5, 0, Duration::from_millis(6));
+        let snapshot = metrics.snapshot();
+        assert_eq!((snapshot.records, snapshot.messages, snapshot.dead_letters, snapshot.batches), (15, 13, 2, 2));
+        assert!((3900..=4100).contains(&snapshot.commit_p50.as_micros()), "{:?}", snapshot.commit_p50);
     }
 }

@@ -19,8 +19,9 @@ impl<S: Transformer> Lane<S> {
     pub(super) fn start(&mut self, number: i32) -> Result<(), Error> {
         let started = Instant::now();
         let name = self.shared.task(number);
+        let mut fenced_now = false;
         loop {
-            let fenced_now = self.fence()?;
+            fenced_now |= self.fence()?;
             let shared = self.shared.clone();
             let task = &self.tasks[&number];
             let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);

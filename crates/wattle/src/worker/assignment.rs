@@ -88,12 +88,14 @@ impl Assignment {
     }
 
     /// Lets go of every task: no permit is given from now on, stages that wait are stopped, and commits under way are waited for,
-    /// at most for `bound`. Returns how many lanes were still committing then: their fate is up to the fence of the next owner.
-    pub(crate) fn revoke(&self, bound: Duration) -> usize {
+    /// at most for `bound`. Returns the tasks, and how many lanes were still committing then: their fate is up to the fence of the
+    /// next owner.
+    pub(crate) fn revoke(&self, bound: Duration) -> (Vec<i32>, usize) {
         let deadline = Instant::now() + bound;
         let mut state = self.lock();
-        for owned in std::mem::take(&mut state.owned).into_values() {
-            owned.cancel.stop();
+        let owned = std::mem::take(&mut state.owned);
+        for task in owned.values() {
+            task.cancel.stop();
         }
         while !state.committing.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -102,7 +104,7 @@ impl Assignment {
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.committing.len()
+        (owned.into_keys().collect(), state.committing.len())
     }
 }
 
@@ -122,7 +124,7 @@ mod tests {
         let assignment = Assignment::default();
         let (incarnation, cancel) = assignment.assign(3);
         assert!(assignment.permit(3, [(3, incarnation)]).is_some());
-        assert_eq!(assignment.revoke(Duration::ZERO), 0);
+        assert_eq!(assignment.revoke(Duration::ZERO), (vec![3], 0));
         assert!(cancel.is_stopped());
         assert!(assignment.permit(3, [(3, incarnation)]).is_none());
         let (next, _) = assignment.assign(3);
@@ -135,11 +137,11 @@ mod tests {
         let assignment = Assignment::default();
         let (incarnation, _) = assignment.assign(0);
         let permit = assignment.permit(0, [(0, incarnation)]).expect("ours");
-        assert_eq!(assignment.revoke(Duration::ZERO), 1, "bounded");
+        assert_eq!(assignment.revoke(Duration::ZERO), (vec![0], 1), "bounded");
         std::thread::scope(|scope| {
             let revoke = scope.spawn(|| assignment.revoke(Duration::from_secs(60)));
             drop(permit);
-            assert_eq!(revoke.join().expect("no panic"), 0);
+            assert_eq!(revoke.join().expect("no panic"), (vec![], 0));
         });
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::shared::Shared;
+use super::shared::{Shared, list};
 use crate::error::Error;
 use crate::lane::{Command, Lane};
 use crate::stage::Transformer;
@@ -49,9 +49,8 @@ impl<S: Transformer> Lanes<S> {
             self.start(*task)?;
         }
         self.note_partial(&partial);
-        let numbers: Vec<String> = complete.keys().map(ToString::to_string).collect();
-        let tasks = if numbers.is_empty() { "no tasks".to_owned() } else { format!("tasks {}", numbers.join(", ")) };
-        tracing::info!("{}: assigned {tasks}", self.shared.config.name);
+        let tasks: Vec<i32> = complete.into_keys().collect();
+        tracing::info!("{}: was assigned {}", self.shared.config.name, list(&tasks));
         Ok(())
     }
 

@@ -154,6 +154,15 @@ impl Router {
     }
 }
 
+/// Tasks in words.
+pub(super) fn list(tasks: &[i32]) -> String {
+    if tasks.is_empty() {
+        return "no tasks".to_owned();
+    }
+    let numbers: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+    format!("tasks {}", numbers.join(", "))
+}
+
 impl RebalanceListener for Router {
     fn assigned(&self, partitions: Vec<(String, i32)>) {
         *self.assigned.lock().unwrap_or_else(PoisonError::into_inner) = Some(partitions);
@@ -161,9 +170,15 @@ impl RebalanceListener for Router {
 
     fn revoked(&self, lost: bool) {
         self.take_assigned();
-        let committing = self.assignment.revoke(REVOKE);
+        let (tasks, committing) = self.assignment.revoke(REVOKE);
         if lost {
-            tracing::warn!("{}: the group has given our partitions to others; we were away for too long", self.name);
+            tracing::warn!(
+                "{}: lost {}: we were away for too long, and the group goes on without us",
+                self.name,
+                list(&tasks)
+            );
+        } else {
+            tracing::info!("{}: gave back {}", self.name, list(&tasks));
         }
         if committing > 0 {
             tracing::warn!(
