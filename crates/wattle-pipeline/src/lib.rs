@@ -1,4 +1,4 @@
-//! Pipelines described in YAML: text → [`plan`] (pure, offline, every problem at once) → [`start`] (threads) → [`Running`].
+//! Pipelines described in YAML: text → [`plan()`] (pure, offline, every problem at once) → [`start()`] (threads) → [`Running`].
 //!
 //! # Layout
 //! `yaml` (text → nodes with places → typed values) → `spec` (values → checked streams) → `plan` (what will run, and its
