@@ -1,24 +1,46 @@
-//! The smallest stage: copies a topic, exactly once.
+//! The smallest stage: copies a topic, exactly once, until Ctrl-C or SIGTERM. Then it prints what it did.
 //!
 //! `cargo run --release -p wattle --example copy -- 127.0.0.1:9092 orders orders-copy`
 
-use wattle::{Delivery, Error, Message, Stop, Worker, WorkerConfig, transformer};
+use std::thread;
 
-fn main() -> Result<(), Error> {
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use wattle::{Delivery, Message, Stop, Worker, WorkerConfig, transformer};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [brokers, input, output] = args.as_slice() else {
-        eprintln!("usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC");
+    let [brokers, input, output, max_poll_records @ ..] = args.as_slice() else {
+        eprintln!("usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC [MAX-POLL-RECORDS]");
         std::process::exit(2);
     };
-    let application = "copy-example";
-    let delivery = Delivery::ExactlyOnce { transactional_id: application.to_owned() };
-    let mut config = WorkerConfig::new(application, brokers, application, [input], delivery);
+    let application = format!("copy-to-{output}");
+    let delivery = Delivery::ExactlyOnce { transactional_id: application.clone() };
+    let mut config = WorkerConfig::new(&application, brokers, &application, [input], delivery);
     config.output_topics = vec![output.clone()];
+    if let Some(records) = max_poll_records.first() {
+        config.batch.max_poll_records = records.parse()?;
+    }
 
     let output = output.clone();
     let copy = transformer(move |record, out| {
         out.send(Message::copy(record, output.as_str()));
         Ok(())
     });
-    Worker::new(config, copy)?.run(&Stop::new())
+
+    let stop = Stop::new();
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let asked = stop.clone();
+    thread::spawn(move || signals.forever().take(1).for_each(|_| asked.stop()));
+
+    let worker = Worker::new(config, copy)?;
+    let monitor = worker.monitor();
+    worker.run(&stop)?;
+    let did = monitor.metrics().snapshot();
+    let [p50, p99] = [did.commit_p50, did.commit_p99].map(|time| time.as_secs_f64() * 1e3);
+    println!(
+        r#"{{"records":{},"batches":{},"commit_p50_ms":{p50:.2},"commit_p99_ms":{p99:.2}}}"#,
+        did.records, did.batches
+    );
+    Ok(())
 }

@@ -65,7 +65,7 @@ impl Default for BatchLimits {
     fn default() -> Self {
         BatchLimits {
             max_poll_records: 10_000,
-            max_bytes: 8 << 20,
+            max_bytes: 2 << 20,
             max_processing_time: Duration::from_secs(1),
             commit_interval: Duration::ZERO,
         }

@@ -125,6 +125,14 @@ fn verdict(code: Code, flags: Flags) -> Verdict {
         Code::IllegalGeneration | Code::UnknownMemberId | Code::RebalanceInProgress | Code::StaleMemberEpoch => {
             Verdict::AbortBatch
         }
+        // A broker or the coordinator is away or not ready; it will come back, or the caller's patience ends.
+        Code::RequestTimedOut
+        | Code::OperationTimedOut
+        | Code::WaitingForCoordinator
+        | Code::CoordinatorNotAvailable
+        | Code::CoordinatorLoadInProgress
+        | Code::NotCoordinator
+        | Code::NetworkException => Verdict::Retry,
         // librdkafka knows its own state best: abort, then go on.
         _ if flags.abortable => Verdict::AbortBatch,
         _ if flags.retriable => Verdict::Retry,

@@ -92,7 +92,7 @@ impl Tail {
         match error.rdkafka_error_code() {
             Some(Code::BrokerTransportFailure | Code::AllBrokersDown | Code::Resolve | Code::OperationTimedOut) => {
                 if !self.down {
-                    tracing::warn!(topic = self.topic, %error, "waits for a broker");
+                    tracing::warn!("{}: waits for a broker: {error}", self.topic);
                 }
                 self.down = true;
                 Ok(())

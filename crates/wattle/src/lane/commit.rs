@@ -42,7 +42,7 @@ impl<S: Transformer> Lane<S> {
             match failure.error.verdict() {
                 _ if failure.outcome_unknown => return self.restart(&failure.error),
                 Verdict::RestartLane => return self.restart(&failure.error),
-                Verdict::AbortBatch if started.elapsed() < patience => {
+                Verdict::AbortBatch | Verdict::Retry if started.elapsed() < patience => {
                     self.shared.metrics.abort();
                     tracing::warn!("{}: a batch was aborted and runs again: {}", self.name(), failure.error);
                 }

@@ -90,7 +90,7 @@ impl<S: Transformer> Lane<S> {
         found: &[Option<Position>],
     ) -> Result<bool, Error> {
         if self.shared.config.start_from == StartFrom::Latest {
-            return self.shared.clone().set_latest_positions(&self.name(), || self.tasks_are_ours());
+            return self.shared.set_latest_positions(&self.name(), partitions, || self.tasks_are_ours());
         }
         let mut first = Vec::new();
         for (partition, found) in partitions.iter().zip(found) {

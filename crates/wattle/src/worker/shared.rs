@@ -72,7 +72,12 @@ impl<S> Shared<S> {
     /// Two processes that start at once must not both decide what "latest" is, since a record may come in between. The transactional
     /// id of this step is one for the group: whoever fences last reads the positions after the other has committed or can never
     /// commit, and sets only what is missing then. Returns false where the caller's tasks are not ours any more.
-    pub(crate) fn set_latest_positions(&self, name: &str, still_ours: impl Fn() -> bool) -> Result<bool, Error> {
+    pub(crate) fn set_latest_positions(
+        &self,
+        name: &str,
+        wanted: &[TopicPartition],
+        still_ours: impl Fn() -> bool,
+    ) -> Result<bool, Error> {
         let _one_at_a_time = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let kafka = |source| Error::Kafka { what: format!("{name}: set the group's first positions"), source };
         while still_ours() {
@@ -84,7 +89,9 @@ impl<S> Shared<S> {
                 }
                 Delivery::AtLeastOnce(_) => None,
             };
-            let all = self.all_partitions();
+            // Partitions may have been added since this process started.
+            let mut all = self.all_partitions();
+            all.extend(wanted.iter().filter(|(_, number)| *number >= self.topology.partitions).cloned());
             let Some(found) = positions::stable(&self.consumer, name, &all, &still_ours)? else { return Ok(false) };
             let first = self.first_positions(&all, &found)?;
             if first.is_empty() {
