@@ -132,7 +132,11 @@ fn verdict(code: Code, flags: Flags) -> Verdict {
         | Code::CoordinatorNotAvailable
         | Code::CoordinatorLoadInProgress
         | Code::NotCoordinator
-        | Code::NetworkException => Verdict::Retry,
+        | Code::NetworkException
+            if !flags.abortable =>
+        {
+            Verdict::Retry
+        }
         // librdkafka knows its own state best: abort, then go on.
         _ if flags.abortable => Verdict::AbortBatch,
         _ if flags.retriable => Verdict::Retry,

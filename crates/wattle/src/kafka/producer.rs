@@ -243,8 +243,7 @@ impl Producer {
                 Ok(()) => return Ok(()),
                 Err(error) => error.into(),
             };
-            let again = error.verdict() == Verdict::Retry || error.is_timeout();
-            if !again {
+            if error.verdict() != Verdict::Retry {
                 return Err(error.into());
             }
             if left(deadline).is_zero() {
