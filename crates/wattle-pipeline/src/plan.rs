@@ -115,6 +115,15 @@ impl StreamPlan {
         }
     }
 
+    /// The topic that it writes to, and brokers of its cluster; `None` where the output is no Kafka topic.
+    #[must_use]
+    pub fn output_topic(&self) -> Option<(&str, &str)> {
+        match &self.0.output {
+            Output::Kafka(output) => Some((&output.topic.value, &output.brokers)),
+            Output::Stdout { .. } | Output::Drop => None,
+        }
+    }
+
     pub(crate) fn into_stream(self) -> Stream {
         self.0
     }
