@@ -26,6 +26,5 @@ pub(crate) fn load(file: &Path, brokers: Option<String>) -> Result<Plan, Failure
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::refused(format!("cannot read the pipeline file {}: {error}", file.display())))?;
     let env = |name: &str| std::env::var(name).ok();
-    wattle_pipeline::plan(&text, &Context { file, brokers, env: &env })
-        .map_err(|problems| Failure::refused(problems.to_string()))
+    Ok(wattle_pipeline::plan(&text, &Context { file, brokers, env: &env })?)
 }

@@ -4,17 +4,27 @@ use std::error::Error;
 use std::fmt::Write;
 
 use wattle::Exit;
+use wattle_pipeline::Problems;
 
 /// An exit code and what to tell.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    pub(crate) text: String,
+    pub(crate) causes: Vec<Cause>,
+}
+
+/// One thing that went wrong.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    /// A text, with the code under which `docs/errors` says more.
+    Error { code: Option<&'static str>, text: String },
+    /// Says by itself that something is wrong, over several lines.
+    Report(String),
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Self {
-        Failure { exit, text: text.into() }
+        Failure { exit, causes: vec![Cause::Error { code: None, text: text.into() }] }
     }
 
     /// The command line or a file it names cannot be used.
@@ -23,9 +33,15 @@ impl Failure {
     }
 }
 
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        Failure { exit: Exit::Config, causes: vec![Cause::Report(problems.to_string().trim_end().to_owned())] }
+    }
+}
+
 impl From<wattle::Error> for Failure {
     fn from(error: wattle::Error) -> Self {
-        Failure::new(error.exit(), chain(&error))
+        Failure { exit: error.exit(), causes: vec![Cause::Error { code: error.code(), text: chain(&error) }] }
     }
 }
 

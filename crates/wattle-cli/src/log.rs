@@ -38,7 +38,7 @@ pub(crate) fn init(args: &LogArgs) {
         .expect("main calls this once, before anything else logs");
 }
 
-/// `12:03:44.120Z INFO  strong task 2 fenced epoch=4`: the stream, the task, the message, then the other fields. UTC.
+/// `12:03:44.120Z INFO  strong: task 2 started epoch=4`: the stream, the message, then the other fields. UTC.
 struct Compact {
     style: Style,
 }
@@ -74,7 +74,6 @@ impl Compact {
 #[derive(Default)]
 struct Fields {
     stream: Option<String>,
-    task: Option<String>,
     message: String,
     others: String,
 }
@@ -84,7 +83,6 @@ impl Fields {
         match field.name() {
             "message" => self.message = text,
             "stream" => self.stream = Some(text),
-            "task" => self.task = Some(text),
             name => {
                 self.others.push(' ');
                 self.others.push_str(name);
@@ -95,9 +93,8 @@ impl Fields {
     }
 
     fn line(self) -> String {
-        let stream = self.stream.map(|stream| format!("{stream} ")).unwrap_or_default();
-        let task = self.task.map(|task| format!("task {task} ")).unwrap_or_default();
-        format!("{stream}{task}{}{}", self.message, self.others)
+        let stream = self.stream.map(|stream| format!("{stream}: ")).unwrap_or_default();
+        format!("{stream}{}{}", self.message, self.others)
     }
 }
 
@@ -133,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_stream_and_task_before_the_message() {
+    fn a_line_names_the_stream_before_the_message() {
         let memory = Memory::default();
         let writer = memory.clone();
         let format = Compact { style: Style::plain() };
         let lines = layer().event_format(format).with_writer(move || writer.clone());
         tracing::subscriber::with_default(Registry::default().with(lines), || {
-            tracing::info!(task = 2, epoch = 4, id = "a b", stream = "strong", "fenced");
+            tracing::info!(epoch = 4, id = "a b", stream = "strong", "fenced");
         });
         let bytes = memory.0.lock().expect("no writer panicked").clone();
         let line = String::from_utf8(bytes).expect("log lines are text");
-        assert_eq!(&line[12..], "Z INFO  strong task 2 fenced epoch=4 id=\"a b\"\n", "{line}");
+        assert_eq!(&line[12..], "Z INFO  strong: fenced epoch=4 id=\"a b\"\n", "{line}");
     }
 }

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            status.failure(&failure.text);
+            status.failure(&failure);
             ExitCode::from(failure.exit as u8)
         }
     }

@@ -1,6 +1,6 @@
 //! `wattle run`: a pipeline's streams from their start to their end.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use wattle_pipeline::{Outcome, RunOptions, StreamEnd, StreamHandle, StreamPlan};
 
 use crate::args::RunArgs;
 use crate::check::load;
-use crate::failure::{Failure, chain};
+use crate::failure::{Cause, Failure, chain};
 use crate::signals::Listener;
 use crate::status::Status;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status) -> Result<(), Failure> {
     let plan = load(&args.file, args.brokers.get())?;
     status.planned(&plan);
     let status = *status;
-    let exact: HashSet<String> = plan.streams.iter().filter(|s| is_exact(s)).map(|s| s.id().to_owned()).collect();
+    let told: HashMap<String, Told> = plan.streams.iter().map(|s| (s.id().to_owned(), Told::of(s))).collect();
     let stop = Stop::new();
     let listener = Listener::start(stop.clone(), args.grace_period, status)
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot listen for signals: {error}")))?;
@@ -32,43 +32,68 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status) -> Result<(), Failure> {
     let ends = running.wait();
     drop(rates);
     for end in &ends {
-        status.ended(end, exact.contains(&end.id));
+        status.ended(end, told.get(&end.id).is_some_and(|told| told.transactional));
     }
     if let Some(failure) = failure(&ends) {
         return Err(failure);
     }
     if stop.is_stopped() {
         status.note("stopped cleanly: all committed");
+    } else if status.is_live()
+        && let Some(next) = next(&ends, &told)
+    {
+        status.note(&next);
     }
     Ok(())
 }
 
-fn is_exact(stream: &StreamPlan) -> bool {
-    stream.guarantee().starts_with("exactly once")
+/// What the end of a run needs to know of a stream's plan.
+struct Told {
+    transactional: bool,
+    /// Where its results are, and the brokers there.
+    topic: Option<(String, String)>,
 }
 
-/// All failures in one text, with the code that tells most: that of a failed run before a refused configuration before an
-/// unreachable broker.
+impl Told {
+    fn of(stream: &StreamPlan) -> Self {
+        let topic = stream.output_topic().map(|(topic, brokers)| (topic.to_owned(), brokers.to_owned()));
+        Told { transactional: stream.guarantee().starts_with("exactly once"), topic }
+    }
+}
+
+/// How to look at the results of the last stream that wrote some to Kafka.
+fn next(ends: &[StreamEnd], told: &HashMap<String, Told>) -> Option<String> {
+    let with_results = |end: &&StreamEnd| end.snapshot.messages > 0;
+    let last = ends.iter().rev().filter(with_results).find_map(|end| told.get(&end.id)?.topic.as_ref());
+    let (topic, brokers) = last?;
+    let known = std::env::var("WATTLE_BROKERS").is_ok_and(|known| known == *brokers);
+    let option = if known { String::new() } else { format!(" --brokers {brokers}") };
+    Some(format!("next: wattle tail {topic} --from-beginning{option}"))
+}
+
+/// All failures, with the code that tells most: that of a failed run before a refused configuration before an unreachable
+/// broker. Streams of one file often fail for one reason, for example a broker that is down: it is told once, with their names.
 fn failure(ends: &[StreamEnd]) -> Option<Failure> {
-    let mut failures: Vec<(&str, Exit, String)> = ends
-        .iter()
-        .filter_map(|end| match &end.outcome {
-            Outcome::Failed(error) => Some((end.id.as_str(), error.exit(), chain(error))),
-            _ => None,
-        })
-        .collect();
-    failures.sort_by_key(|(_, exit, _)| *exit as u8);
-    let exit = failures.first()?.1;
-    // Streams of one file often fail for one reason, for example a broker that is down: told once, with all their names.
-    let mut texts: Vec<(String, Vec<&str>)> = Vec::new();
-    for (id, _, text) in failures {
-        match texts.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, ids)) => ids.push(id),
-            None => texts.push((text, vec![id])),
+    let exit = ends.iter().filter_map(error).map(wattle::Error::exit).min_by_key(|exit| *exit as u8)?;
+    let mut reasons: Vec<(Option<&'static str>, String, Vec<&str>)> = Vec::new();
+    for end in ends {
+        let Some(error) = error(end) else { continue };
+        let text = chain(error);
+        match reasons.iter_mut().find(|(_, known, _)| *known == text) {
+            Some((.., ids)) => ids.push(&end.id),
+            None => reasons.push((error.code(), text, vec![&end.id])),
         }
     }
-    let lines: Vec<String> = texts.into_iter().map(|(text, ids)| format!("{}: {text}", ids.join(", "))).collect();
-    Some(Failure::new(exit, lines.join("\n       ")))
+    let cause =
+        |(code, text, ids): (_, String, Vec<&str>)| Cause::Error { code, text: format!("{}: {text}", ids.join(", ")) };
+    Some(Failure { exit, causes: reasons.into_iter().map(cause).collect() })
+}
+
+fn error(end: &StreamEnd) -> Option<&wattle::Error> {
+    match &end.outcome {
+        Outcome::Failed(error) => Some(error),
+        _ => None,
+    }
 }
 
 /// Prints rate lines until it is dropped.
@@ -141,15 +166,37 @@ mod tests {
         Outcome::Failed(Error::Topics { text: what.into() })
     }
 
+    fn texts(failure: &Failure) -> Vec<&str> {
+        failure.causes.iter().map(text).collect()
+    }
+
+    fn text(cause: &Cause) -> &str {
+        match cause {
+            Cause::Error { text, .. } | Cause::Report(text) => text,
+        }
+    }
+
     #[test]
     fn clean_ends_are_no_failure() {
         assert!(failure(&[end("a", Outcome::Done), end("b", Outcome::Stopped)]).is_none());
     }
 
     #[test]
+    fn the_last_results_in_kafka_are_pointed_at() {
+        let metrics = wattle::Metrics::default();
+        metrics.batch(1, 1, 0, Duration::ZERO);
+        let results = |id: &str| StreamEnd { snapshot: metrics.snapshot(), ..end(id, Outcome::Done) };
+        let topic = |topic: &str| Told { transactional: true, topic: Some((topic.to_owned(), "b:1".to_owned())) };
+        let told = HashMap::from([("a".to_owned(), topic("t")), ("b".to_owned(), topic("u"))]);
+        let text = next(&[results("a"), end("b", Outcome::Drained)], &told).expect("a has results");
+        assert_eq!(text, "next: wattle tail t --from-beginning --brokers b:1");
+        assert!(next(&[end("a", Outcome::Done)], &told).is_none());
+    }
+
+    #[test]
     fn one_reason_is_told_once_with_all_streams() {
         let failure = failure(&[end("a", failed("no topic t")), end("b", failed("no topic t"))]).expect("both failed");
-        assert_eq!(failure.text, "a, b: no topic t");
+        assert_eq!(texts(&failure), ["a, b: no topic t"]);
     }
 
     #[test]
@@ -157,10 +204,6 @@ mod tests {
         let config = Outcome::Failed(Error::Config { problems: vec!["x".into()] });
         let failure = failure(&[end("a", config), end("b", failed("y"))]).expect("both failed");
         assert_eq!(failure.exit, Exit::Failed);
-        assert!(
-            failure.text.starts_with("b: y\n") && failure.text.contains("a: the configuration"),
-            "{}",
-            failure.text
-        );
+        assert_eq!(texts(&failure), ["a: the configuration is refused: x", "b: y"]);
     }
 }

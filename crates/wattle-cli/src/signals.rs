@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 use wattle::{Exit, Stop};
 use wattle_pipeline::StreamHandle;
 
+use crate::failure::Failure;
 use crate::status::Status;
 
 /// Listens for signals while it lives.
@@ -45,8 +46,12 @@ impl Listener {
                 ),
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            status.failure(&format!("{text}. What was not committed is processed again by the next run"));
-            std::process::exit(Exit::Failed as i32);
+            let failure = Failure::new(
+                Exit::Failed,
+                format!("{text}; what was not committed is processed again by the next run"),
+            );
+            status.failure(&failure);
+            std::process::exit(failure.exit as i32);
         })?;
         Ok(Listener { streams: streams_sender })
     }

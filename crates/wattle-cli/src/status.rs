@@ -7,6 +7,7 @@ use std::time::Duration;
 use wattle_pipeline::{Outcome, Plan, StreamEnd, StreamHandle};
 
 use crate::args::{LogArgs, LogFormat};
+use crate::failure::{Cause, Failure};
 use crate::text::{Style, counted, duration, grouped};
 
 /// The target of status events, which no log level hides.
@@ -104,11 +105,22 @@ impl Status {
     }
 
     /// Why the program ends with a code other than 0.
-    pub(crate) fn failure(&self, text: &str) {
-        if self.json {
-            tracing::error!(target: TARGET, event = "failure", message = text);
-        } else {
-            line(format_args!("{} {text}", self.style.red("error:")));
+    pub(crate) fn failure(&self, failure: &Failure) {
+        let exit = failure.exit as u8;
+        for cause in &failure.causes {
+            match cause {
+                Cause::Error { code, text } if self.json => {
+                    tracing::error!(target: TARGET, event = "failure", exit, code, message = text);
+                }
+                Cause::Report(text) if self.json => {
+                    tracing::error!(target: TARGET, event = "failure", exit, message = text);
+                }
+                Cause::Error { code, text } => {
+                    let label = code.map_or("error:".to_owned(), |code| format!("error {code}:"));
+                    line(format_args!("{} {text}", self.style.red(&label)));
+                }
+                Cause::Report(text) => line(format_args!("{text}")),
+            }
         }
     }
 

@@ -131,6 +131,7 @@ mod tests {
     #[test]
     fn a_broken_line_is_named_and_not_shown() {
         let failure = parse("bad", "a=1\nsasl.password: hunter2\n").expect_err("has no equal sign");
-        assert!(failure.text.ends_with(":2: not a key=value line"), "{}", failure.text);
+        let text = format!("{failure:?}");
+        assert!(text.contains(":2: not a key=value line") && !text.contains("hunter2"), "{text}");
     }
 }

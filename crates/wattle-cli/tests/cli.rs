@@ -152,9 +152,10 @@ fn a_broker_that_is_down_ends_the_start_in_time_and_by_name() {
     let folder = Folder::new("down");
     let address = closed_address();
     let file = folder.file(COPY);
-    for arguments in [&["run", &file][..], &["tail", "orders", "--brokers", &address]] {
-        let started = Instant::now();
-        let output = wattle(arguments).env("BROKERS", &address).output().unwrap();
+    let started = Instant::now();
+    let commands = [&["run", &file][..], &["tail", "orders", "--brokers", &address]];
+    let children = commands.map(|arguments| wattle(arguments).env("BROKERS", &address).spawn().unwrap());
+    for output in children.map(|child| child.wait_with_output().unwrap()) {
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         assert_eq!(code(&output), Some(3), "{}", stderr(&output));
         assert!(stderr(&output).contains(&address), "{}", stderr(&output));
