@@ -1,2 +1,48 @@
-//! To come.
-fn main() {}
+//! Wattle beside a plain librdkafka loop and Kafka Streams, in one run on one real broker.
+//!
+//! `compare` and `batch_size` say what is measured in which order; `throughput` and `latency` measure one contender, which
+//! is a process of its own (`contender`, `process`) between topics of our own broker (`scratch`, `broker`, `kafka`).
+
+mod args;
+mod batch_size;
+mod broker;
+mod compare;
+mod contender;
+mod kafka;
+mod kit;
+mod latency;
+mod machine;
+mod process;
+mod raw;
+mod report;
+mod scratch;
+mod setting;
+mod stats;
+mod throughput;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// Nobody handles a failure of the benchmark; it is read.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Some(Command::RawLoop(args)) => raw::run(&args).map(|()| true),
+        _ if cfg!(debug_assertions) => Err("a debug build measures nothing of use: run it with --release".into()),
+        Some(Command::BatchSize(args)) => batch_size::run(&args),
+        None => compare::run(&cli.compare),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::contender::Kind;
+
+/// Measures Wattle, a plain librdkafka loop and Kafka Streams side by side on a Kafka of its own.
+///
+/// Each contender copies the same records exactly once, in a process of its own. Exit code 1 means that one of them did not
+/// deliver every record once; a target that is missed is only said.
+#[derive(Debug, Parser)]
+#[command(name = "wattle-bench", version, args_conflicts_with_subcommands = true, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) compare: CompareArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Wattle alone with several values of max_poll_records, to choose its default
+    BatchSize(BatchSizeArgs),
+    /// The plain loop itself, as a contender
+    #[command(hide = true)]
+    RawLoop(RawLoopArgs),
+}
+
+/// What is copied.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// Records that each contender copies
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) records: u64,
+    /// Partitions of the input and of the output
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) partitions: i32,
+    /// Bytes of a record's value
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u64).range(60..))]
+    pub(crate) size: u64,
+    /// Repeat everything so often and report medians; the order rotates
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+}
+
+impl LoadArgs {
+    /// `size` for memory.
+    pub(crate) fn bytes(&self) -> usize {
+        usize::try_from(self.size).unwrap_or(usize::MAX)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Only these contenders
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = Kind::ALL)]
+    pub(crate) only: Vec<Kind>,
+    /// Length of each latency measurement at 1 000 records/s; 0 leaves them out
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    pub(crate) latency_seconds: u64,
+    /// Also write the table as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BatchSizeArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Values of max_poll_records
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [500, 2_000, 5_000, 10_000, 20_000])]
+    pub(crate) sizes: Vec<u64>,
+    /// Only one of the two
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Kind::Pipeline, Kind::Stage])]
+    pub(crate) only: Vec<Kind>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RawLoopArgs {
+    pub(crate) brokers: String,
+    pub(crate) input: String,
+    pub(crate) output: String,
+    pub(crate) group: String,
+    /// One loop a partition; without it one loop for all of them
+    #[arg(long, value_name = "PARTITIONS")]
+    pub(crate) each: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

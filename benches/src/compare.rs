@@ -1,0 +1,78 @@
+//! All contenders side by side.
+
+mod rows;
+mod targets;
+
+use std::fs;
+
+use crate::args::CompareArgs;
+use crate::contender::Kind;
+use crate::setting::Setting;
+use crate::{Result, latency, machine, throughput};
+use rows::{Row, Run};
+
+/// Measures and prints. Returns whether every contender delivered every record once.
+pub(crate) fn run(args: &CompareArgs) -> Result<bool> {
+    let load_average = machine::load_average();
+    let setting = Setting::prepare(&args.only, &args.load)?;
+    let mut rows: Vec<Row> = args.only.iter().map(|kind| Row::new(*kind)).collect();
+    for round in 0..args.load.rounds as usize {
+        for turn in 0..rows.len() {
+            // Whoever comes first has a cooler machine; so they take turns.
+            let place = (round + turn) % rows.len();
+            let row = &mut rows[place];
+            if row.error.is_some() {
+                continue;
+            }
+            match measure(&setting, row.kind, round, args.latency_seconds) {
+                Ok(run) => row.runs.push(run),
+                Err(error) => {
+                    eprintln!("{}: {error}", row.kind.title());
+                    row.error = Some(error.to_string());
+                }
+            }
+        }
+    }
+    drop(setting);
+    print(args, &rows, load_average)?;
+    Ok(rows.iter().all(|row| row.error.is_none()))
+}
+
+fn measure(setting: &Setting, kind: Kind, round: usize, latency_seconds: u64) -> Result<Run> {
+    let title = kind.title();
+    if kind == Kind::Kstreams {
+        setting.kit.kstreams.as_ref().map_err(|reason| format!("left out: {reason}"))?;
+    }
+    let throughput = throughput::measure(setting, kind, &format!("{kind}-{round}"), None)?;
+    eprintln!("{title}: {throughput}");
+    let at = |partitions: i32| {
+        let name = format!("{kind}-{round}-latency-{partitions}");
+        let latency = latency::measure(setting, kind, &name, partitions, latency_seconds)?;
+        eprintln!("{title}: {} records/s, partitions {partitions}: {latency}", latency::RATE);
+        Result::Ok(latency)
+    };
+    let wanted = latency_seconds > 0;
+    let all = wanted.then(|| at(setting.load.partitions)).transpose()?;
+    // One loop a partition is one loop here.
+    let one = (wanted && kind != Kind::RawEach).then(|| at(1)).transpose()?;
+    Ok(Run { throughput, all, one })
+}
+
+fn print(args: &CompareArgs, rows: &[Row], load_average: f64) -> Result<()> {
+    let table = rows::table(rows, &args.load);
+    let mut notes: Vec<String> =
+        rows.iter().filter_map(|row| Some(format!("{}: {}", row.kind.title(), row.error.as_ref()?))).collect();
+    notes.push(format!(
+        "load: {} records of {} bytes over {} partitions; latency at {} records/s for {} s; rounds: {}; load average at start {load_average:.1}",
+        args.load.records, args.load.size, args.load.partitions, latency::RATE, args.latency_seconds, args.load.rounds
+    ));
+    notes.extend(machine::lines());
+    let targets = targets::lines(rows);
+    println!("\n{}\n{}\n\n{}", table.text(), targets.join("\n"), notes.join("\n"));
+    if let Some(file) = &args.out {
+        let list = |lines: &[String]| lines.iter().map(|line| format!("- {line}\n")).collect::<String>();
+        let text = format!("{}\n{}\n{}", table.markdown(), list(&targets), list(&notes));
+        fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    }
+    Ok(())
+}

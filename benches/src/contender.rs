@@ -1,0 +1,171 @@
+//! What is compared: how each contender is started, and what it tells at its end.
+
+use std::fmt;
+use std::fs;
+use std::process::Command;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::Result;
+use crate::process::Process;
+use crate::setting::Setting;
+
+/// One who copies a topic exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// One plain loop, one transaction for all partitions
+    Raw,
+    /// A plain loop for each partition, as many transactions as Wattle has
+    RawEach,
+    /// Kafka Streams
+    Kstreams,
+    /// `wattle run` with a pipeline without processors
+    Pipeline,
+    /// The library's copy example
+    Stage,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 5] = [Kind::Raw, Kind::RawEach, Kind::Kstreams, Kind::Pipeline, Kind::Stage];
+
+    /// Its name in tables.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Kind::Raw => "plain loop",
+            Kind::RawEach => "plain loop, one a partition",
+            Kind::Kstreams => "Kafka Streams",
+            Kind::Pipeline => "Wattle pipeline",
+            Kind::Stage => "Wattle stage",
+        }
+    }
+
+    pub(crate) const fn is_wattle(self) -> bool {
+        matches!(self, Kind::Pipeline | Kind::Stage)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Raw => "raw",
+            Kind::RawEach => "raw-each",
+            Kind::Kstreams => "kstreams",
+            Kind::Pipeline => "pipeline",
+            Kind::Stage => "stage",
+        })
+    }
+}
+
+/// What one run of a contender is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job<'a> {
+    /// Of this run alone: consumer group, transactional id, names of files.
+    pub(crate) name: &'a str,
+    pub(crate) input: &'a str,
+    pub(crate) output: &'a str,
+    pub(crate) partitions: i32,
+    /// For Wattle; `None` leaves its default.
+    pub(crate) max_poll_records: Option<u64>,
+}
+
+/// Starts a contender.
+pub(crate) fn start(setting: &Setting, kind: Kind, job: &Job) -> Result<Process> {
+    let Setting { kit, scratch, brokers, .. } = setting;
+    let topics = [brokers.as_str(), job.input, job.output];
+    let command = match kind {
+        Kind::Raw | Kind::RawEach => {
+            let mut command = Command::new(&kit.this);
+            command.arg("raw-loop").args(topics).arg(job.name);
+            if kind == Kind::RawEach {
+                command.arg("--each").arg(job.partitions.to_string());
+            }
+            command
+        }
+        Kind::Kstreams => {
+            let mut command = Command::new("java");
+            command.arg("-cp").arg(kit.kstreams.clone()?).arg("Copy").args(topics).arg(job.name);
+            command.arg(scratch.file("kstreams-state"));
+            command
+        }
+        Kind::Pipeline => {
+            let file = scratch.file(&format!("{}.yaml", job.name));
+            fs::write(&file, pipeline(brokers, job))?;
+            let mut command = Command::new(&kit.wattle);
+            command.arg("run").arg(file).args(["--log-format", "json"]);
+            command
+        }
+        Kind::Stage => {
+            let mut command = Command::new(&kit.stage);
+            command.args(topics).args(job.max_poll_records.map(|records| records.to_string()));
+            command
+        }
+    };
+    Process::spawn(scratch, job.name, command)
+}
+
+fn pipeline(brokers: &str, job: &Job) -> String {
+    let Job { name, input, output, .. } = job;
+    let batch = job.max_poll_records.map(|records| format!("    batch: {{max_poll_records: {records}}}\n"));
+    format!(
+        "\
+streams:
+  - id: copy
+{}    input:
+      type: kafka
+      brokers: [\"{brokers}\"]
+      topics: [{input}]
+      consumer_group: {name}
+      transactional_offsets: true
+    output:
+      type: kafka
+      brokers: [\"{brokers}\"]
+      topic: {output}
+      exactly_once: true
+      transactional_id: {name}
+      offset_commit_group: {name}
+",
+        batch.unwrap_or_default()
+    )
+}
+
+/// How long a contender's commits took, in milliseconds, from the moment when nothing more is added to the transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Commits {
+    pub(crate) count: u64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+/// What a contender has printed about its commits: the last line that is a JSON object with them. Kafka Streams prints none.
+pub(crate) fn commits(printed: &str) -> Option<Commits> {
+    printed.lines().rev().find_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        Some(Commits {
+            count: line["batches"].as_u64()?,
+            p50: line["commit_p50_ms"].as_f64()?,
+            p99: line["commit_p99_ms"].as_f64()?,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_in_the_last_line_that_has_them() {
+        let printed = "a line\n{\"batches\":7,\"commit_p50_ms\":3.5,\"commit_p99_ms\":9.0}\n{\"event\":\"note\"}\n";
+        let commits = commits(printed).expect("they are there");
+        assert_eq!((commits.count, commits.p50, commits.p99), (7, 3.5, 9.0));
+        assert!(super::commits("Kafka Streams says nothing").is_none());
+    }
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for kind in Kind::ALL {
+            let value = kind.to_possible_value().expect("no variant is skipped");
+            assert_eq!(value.get_name(), kind.to_string());
+        }
+    }
+}
