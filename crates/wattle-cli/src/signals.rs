@@ -12,6 +12,7 @@ use wattle_pipeline::StreamHandle;
 
 use crate::failure::Failure;
 use crate::status::Status;
+use crate::text::duration;
 
 /// Listens for signals while it lives.
 pub(crate) struct Listener {
@@ -40,8 +41,8 @@ impl Listener {
             let text = match signal.recv_timeout(limit) {
                 Ok(()) => "ended at once by a second signal".to_owned(),
                 Err(RecvTimeoutError::Timeout) => format!(
-                    "did not stop within {} s (three quarters of the grace period); still busy: {}",
-                    limit.as_secs(),
+                    "did not stop within {} (three quarters of the grace period); still busy: {}",
+                    duration(limit),
                     running(&streams).join(", ")
                 ),
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -132,8 +132,10 @@ impl Status {
 /// The counts of a stream that ended.
 fn summary(end: &StreamEnd, transactional: bool) -> String {
     let counts = &end.snapshot;
-    if counts.records == 0 && !matches!(end.outcome, Outcome::Failed(_)) {
-        return std::iter::once("0 new records".to_owned()).chain(lag(end)).collect::<Vec<_>>().join(" · ");
+    if counts.records == 0 {
+        let failed = matches!(end.outcome, Outcome::Failed(_));
+        let none = if failed { "nothing was committed" } else { "0 new records" };
+        return std::iter::once(none.to_owned()).chain(lag(end)).collect::<Vec<_>>().join(" · ");
     }
     let plain = counts.messages == counts.records && counts.dead_letters == 0;
     if matches!(end.outcome, Outcome::Done) && plain {

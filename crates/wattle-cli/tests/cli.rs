@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A folder of its own for a test, removed with it.
@@ -186,13 +186,20 @@ fn json_logs_are_json_on_every_line() {
 }
 
 /// Starts an endless stream and waits for its first record.
-fn endless(folder: &Folder) -> (Child, BufReader<std::process::ChildStdout>) {
-    let text = GENERATE.replace("count: 3", "interval: 10ms");
-    let mut child = wattle(&["run", &folder.file(&text)]).spawn().unwrap();
+fn endless(folder: &Folder, interval: &str, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let file = folder.file(&GENERATE.replace("count: 3", interval));
+    let mut child = wattle(&["run", &file]).args(options).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
     assert!(line.contains("9007199254740993"), "{line}");
+    (child, lines)
+}
+
+/// Starts one that cannot finish its batch: nobody reads its stdout, so that it hangs in a write.
+fn stuck(folder: &Folder, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let (child, lines) = endless(folder, "batch_size: 10000", options);
+    std::thread::sleep(Duration::from_millis(300)); // a pipe holds less than one such batch
     (child, lines)
 }
 
@@ -201,11 +208,19 @@ fn signal(child: &Child, name: &str) {
     assert!(done.success());
 }
 
+/// Reads stderr up to a line with this text.
+fn wait_for(lines: &mut impl BufRead, text: &str) {
+    let mut told = String::new();
+    while !told.contains(text) {
+        assert_ne!(lines.read_line(&mut told).unwrap(), 0, "ended without {text}: {told}");
+    }
+}
+
 #[test]
 fn a_signal_stops_cleanly() {
     for name in ["-INT", "-TERM"] {
         let folder = Folder::new(&format!("signal{name}"));
-        let (mut child, mut lines) = endless(&folder);
+        let (mut child, mut lines) = endless(&folder, "interval: 10ms", &[]);
         signal(&child, name);
         let mut rest = String::new();
         lines.read_to_string(&mut rest).unwrap();
@@ -216,6 +231,32 @@ fn a_signal_stops_cleanly() {
         assert!(told.contains("stopping: hello finishes its batch"), "{told}");
         assert!(told.trim_end().ends_with("stopped cleanly: all committed"), "{told}");
     }
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let folder = Folder::new("second");
+    let (mut child, _unread) = stuck(&folder, &[]);
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    signal(&child, "-TERM");
+    wait_for(&mut told, "stopping: hello");
+    let started = Instant::now();
+    signal(&child, "-TERM");
+    wait_for(&mut told, "ended at once by a second signal");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_stop_that_hangs_ends_within_the_grace_period_and_says_what_hung() {
+    let folder = Folder::new("grace");
+    let (mut child, _unread) = stuck(&folder, &["--grace-period", "2"]);
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let started = Instant::now();
+    signal(&child, "-TERM");
+    wait_for(&mut told, "did not stop within 1.5 s (three quarters of the grace period); still busy: hello");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(started.elapsed() >= Duration::from_millis(1_400), "{:?}", started.elapsed());
 }
 
 #[test]
