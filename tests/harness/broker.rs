@@ -77,6 +77,7 @@ impl Broker {
     pub(crate) fn start_again(&self) {
         self.script("start", &[&self.port.to_string()]);
         self.watchdog.add(self.pid());
+        self.cluster.group("warm-up").wait_coordinator();
     }
 
     /// Clean stop.

@@ -11,7 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::wait::{PATIENCE, wait_until};
+use super::wait::{PATIENCE, wait_for, wait_until};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -167,10 +167,20 @@ impl Group<'_> {
         let count = self.cluster.partitions(topic).unwrap_or_else(|| panic!("no topic {topic}"));
         let mut list = TopicPartitionList::new();
         list.add_partition_range(topic, 0, count - 1);
-        let found = self.consumer.committed_offsets(list, TIMEOUT).expect("committed positions");
+        let found = wait_for(&format!("positions of group {}", self.name), PATIENCE, || {
+            self.consumer.committed_offsets(list.clone(), TIMEOUT).ok() // a coordinator that is loading answers with an error
+        });
         let by_partition: BTreeMap<i32, Option<i64>> =
             found.elements().iter().map(|e| (e.partition(), e.offset().to_raw().filter(|&o| o >= 0))).collect();
         by_partition.into_values().collect()
+    }
+
+    /// Returns when the coordinator answers: a broker that has just started for the first time makes the topic for it now.
+    pub(crate) fn wait_coordinator(&self) {
+        wait_until("the group coordinator answers", PATIENCE, || {
+            self.consumer.committed_offsets(TopicPartitionList::new(), TIMEOUT).is_ok()
+                && self.consumer.fetch_group_list(Some(&self.name), TIMEOUT).is_ok()
+        });
     }
 
     /// The sum of the committed positions of these topics.

@@ -18,6 +18,10 @@ macro_rules! promises {
 }
 
 promises! {
+    oracle:
+        the_ledger_sees_missing_doubled_and_overtaken_records,
+        open_and_aborted_transactions_are_seen,
+        the_proxy_holds_what_it_is_told_to_hold;
     atomic:
         a_reader_never_sees_part_of_a_batch,
         an_aborted_batch_is_never_visible,
