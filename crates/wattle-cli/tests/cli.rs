@@ -99,6 +99,17 @@ fn a_sound_file_shows_its_plan() {
 }
 
 #[test]
+fn the_pipeline_in_the_readme_is_sound() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let (_, rest) = readme.split_once("```yaml\nstreams:").expect("the readme shows a pipeline");
+    let (pipeline, _) = rest.split_once("```").unwrap();
+    let folder = Folder::new("readme");
+    let output = wattle(&["check", &folder.file(&format!("streams:{pipeline}"))]).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("exactly once"), "{}", stdout(&output));
+}
+
+#[test]
 fn every_mistake_is_reported_at_once() {
     let folder = Folder::new("mistakes");
     let text = COPY
