@@ -184,14 +184,16 @@ fn number(text: &str, is_integer: bool) -> Result<Value, Invalid> {
     NotNan::new(float).map(Value::Float).map_err(|_| lossy())
 }
 
-/// Whether the float, printed with as few digits as identify it, has the digits of the text.
+/// Whether the float gives the digits of the text back: printed with as few digits as identify it, or with the 16 or 17 that C
+/// programs print a float with.
 fn is_exact(text: &str, float: f64) -> bool {
     let Some(decimal) = Decimal::of(text) else { return false };
     // Any 15 digits survive, as long as the exponent is far from the ends of the range.
     if decimal.count <= 15 && (-290..290).contains(&decimal.exponent) {
         return true;
     }
-    float.is_finite() && Decimal::of(&format!("{float:e}")).is_some_and(|printed| decimal.equals(&printed))
+    let prints = [format!("{float:e}"), format!("{float:.15e}"), format!("{float:.16e}")];
+    float.is_finite() && prints.iter().any(|print| Decimal::of(print).is_some_and(|printed| decimal.equals(&printed)))
 }
 
 /// A number's significant digits, and the power of ten of the last of them.

@@ -9,6 +9,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use super::client::{self, LogGate};
 use crate::config::ClientProperties;
 use crate::error::Error;
+use crate::kafka;
 
 /// Long enough for a slow cluster, short enough that a wrong address is known within 10 s.
 const CONNECT: Duration = Duration::from_secs(8);
@@ -35,10 +36,10 @@ impl Admin {
 
     /// All topics: asking for one by name would create it on a cluster that allows that.
     pub(crate) fn cluster(&self) -> Result<Cluster, Error> {
-        let metadata = self.client.inner().fetch_metadata(None, CONNECT).map_err(|error| Error::Unreachable {
-            brokers: self.brokers.clone(),
-            within: CONNECT,
-            source: error.into(),
+        let metadata = self.client.inner().fetch_metadata(None, CONNECT).map_err(|error| {
+            let reason = self.client.inner().context().reason();
+            let source = reason.map_or_else(|| error.into(), kafka::Error::text);
+            Error::Unreachable { brokers: self.brokers.clone(), within: CONNECT, source }
         })?;
         let count =
             |topic: &rdkafka::metadata::MetadataTopic| i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX);

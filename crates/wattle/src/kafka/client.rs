@@ -1,12 +1,12 @@
 //! The properties of our clients, and what becomes of librdkafka's log.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 use crate::config::ClientProperties;
 use crate::error::Error;
@@ -46,16 +46,23 @@ pub(super) fn refused(error: KafkaError) -> Error {
 pub(super) struct LogGate {
     name: String,
     last: Mutex<Vec<(String, Instant)>>,
+    /// Why a connection failed last.
+    reason: Mutex<Option<String>>,
 }
 
 impl LogGate {
     pub(super) fn new(name: &str) -> Self {
-        LogGate { name: name.to_owned(), last: Mutex::default() }
+        LogGate { name: name.to_owned(), last: Mutex::default(), reason: Mutex::default() }
+    }
+
+    /// Why a connection failed last, in librdkafka's words.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn opens(&self, facility: &str) -> bool {
         const PAUSE: Duration = Duration::from_secs(30);
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if let Some(entry) = last.iter_mut().find(|(known, _)| known == facility) {
             let open = now.duration_since(entry.1) >= PAUSE;
@@ -82,6 +89,10 @@ impl ClientContext for LogGate {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        // That all brokers are down follows from the reason before it, and explains nothing.
+        if error.rdkafka_error_code() != Some(Code::AllBrokersDown) {
+            *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
+        }
         if self.opens("ERROR") {
             tracing::warn!(stream = %self.name, "kafka client: {error}: {reason}");
         } else {

@@ -207,7 +207,7 @@ fn assigned_partitions(bytes: &[u8]) -> Vec<i32> {
     parse(bytes).unwrap_or_default()
 }
 
-fn unassigned(partitions: &[TopicPartition]) -> TopicPartitionList {
+pub(super) fn unassigned(partitions: &[TopicPartition]) -> TopicPartitionList {
     let mut list = TopicPartitionList::with_capacity(partitions.len());
     for (topic, partition) in partitions {
         list.add_partition(topic, *partition);
@@ -215,7 +215,7 @@ fn unassigned(partitions: &[TopicPartition]) -> TopicPartitionList {
     list
 }
 
-fn offset_in(list: &TopicPartitionList, topic: &str, partition: i32) -> Result<Option<Position>, Error> {
+pub(super) fn offset_in(list: &TopicPartitionList, topic: &str, partition: i32) -> Result<Option<Position>, Error> {
     let Some(element) = list.find_partition(topic, partition) else { return Ok(None) };
     element.error()?;
     Ok(match element.offset() {

@@ -44,7 +44,8 @@ impl<S: Transformer> Lane<S> {
                 Verdict::RestartLane => return self.restart(&failure.error),
                 Verdict::AbortBatch | Verdict::Retry if started.elapsed() < patience => {
                     self.shared.metrics.abort();
-                    tracing::warn!("{}: a batch was aborted and runs again: {}", self.name(), failure.error);
+                    let (stream, lane) = (&self.shared.config.name, self.name());
+                    tracing::warn!(%stream, transactional_id = %lane, "a batch was aborted and runs again: {}", failure.error);
                 }
                 _ => return Err(self.explain(failure)),
             }
@@ -113,8 +114,9 @@ impl<S: Transformer> Lane<S> {
         if reason.is_fenced() && !self.survives_fence(reason)? {
             return Ok(Outcome::Dropped);
         }
-        tracing::warn!("{name}: starts again with a new producer: {reason}");
         let shared = self.shared.clone();
+        let stream = &shared.config.name;
+        tracing::warn!(%stream, transactional_id = %name, "starts again with a new producer: {reason}");
         for (number, task) in &mut self.tasks {
             if task.lifecycle() == Lifecycle::Suspended {
                 continue;
@@ -151,6 +153,7 @@ impl<S: Transformer> Lane<S> {
             thread::sleep(Duration::from_millis(100));
         }
         tracing::warn!(
+            stream = %self.shared.config.name,
             "{name} was fenced: another process uses this transactional id, or this one was paused for longer than its session. \
              Partition {} was given to another member; closed",
             self.number

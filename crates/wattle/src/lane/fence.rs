@@ -18,7 +18,7 @@ impl<S: Transformer> Lane<S> {
     /// Brings a task from `Starting` to `Running`, or leaves it where the assignment has gone meanwhile.
     pub(super) fn start(&mut self, number: i32) -> Result<(), Error> {
         let started = Instant::now();
-        let name = self.shared.task(number);
+        let task_name = format!("task {number}");
         let mut fenced_now = false;
         loop {
             fenced_now |= self.fence()?;
@@ -26,7 +26,11 @@ impl<S: Transformer> Lane<S> {
             let task = &self.tasks[&number];
             let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);
             let ours = || shared.assignment.is_current(number, incarnation);
-            let Some(found) = positions::stable(&shared.consumer, &name, &partitions, ours)? else { return Ok(()) };
+            let Some(found) =
+                positions::stable(&shared.consumer, (&shared.config.name, &task_name), &partitions, ours)?
+            else {
+                return Ok(());
+            };
             if found.iter().any(Option::is_none) {
                 if !self.set_first_positions(&partitions, &found)? {
                     return Ok(());
@@ -59,7 +63,8 @@ impl<S: Transformer> Lane<S> {
                     what: format!("{id}: init_transactions (the fence of the transactional id)"),
                     source,
                 })?;
-                tracing::info!("{id}: fenced in {} ms", started.elapsed().as_millis());
+                let took_ms = millis(started);
+                tracing::info!(stream = %config.name, transactional_id = %id, took_ms, "fenced every older producer of the id");
                 *producer = Some(fresh);
                 Ok(true)
             }
@@ -72,7 +77,7 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
-    fn drop_producer(&mut self) {
+    pub(super) fn drop_producer(&mut self) {
         if let Committer::Transactions { producer, .. } = &mut self.committer {
             *producer = None;
         }
@@ -138,13 +143,18 @@ impl<S: Transformer> Lane<S> {
         }
         task.committed = Some(found.to_vec());
         task.become_(Lifecycle::Running);
-        let places: Vec<_> = places.iter().map(|((topic, _), position)| format!("{topic} from {position}")).collect();
         tracing::info!(
-            "{name}: started in {} ms{}: {}",
-            started.elapsed().as_millis(),
-            if fenced_now { "" } else { ", its producer kept" },
-            places.join(", ")
+            stream = %shared.config.name,
+            positions = %positions::places(&places),
+            producer = if fenced_now { "new" } else { "kept" },
+            generation = shared.consumer.token().map(|token| token.generation()),
+            took_ms = millis(started),
+            "task {number} started"
         );
         Ok(())
     }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

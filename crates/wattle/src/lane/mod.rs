@@ -133,7 +133,7 @@ impl<S: Transformer> Lane<S> {
             if task.lifecycle() != Lifecycle::Suspended && !shared.assignment.is_current(*number, task.incarnation) {
                 task.become_(Lifecycle::Suspended);
                 task.queues.clear();
-                tracing::debug!("{}: suspended", shared.task(*number));
+                tracing::debug!(stream = %shared.config.name, "task {number} suspended");
             }
         }
         false

@@ -22,7 +22,7 @@ const WATERMARKS: Duration = Duration::from_secs(30);
 /// hold a position.
 pub(crate) fn stable<L: RebalanceListener>(
     consumer: &Consumer<L>,
-    what: &str,
+    (stream, task): (&str, &str),
     partitions: &[TopicPartition],
     still_ours: impl Fn() -> bool,
 ) -> Result<Option<Vec<Option<Position>>>, Error> {
@@ -32,24 +32,29 @@ pub(crate) fn stable<L: RebalanceListener>(
         match consumer.committed(partitions, ASK) {
             Ok(positions) => {
                 if reminder.is_some() {
-                    tracing::info!("{what}: the positions are free after {:.1} s", started.elapsed().as_secs_f64());
+                    let waited_s = started.elapsed().as_secs();
+                    tracing::info!(stream, waited_s, "{task} has the committed positions");
                 }
                 return Ok(Some(positions));
             }
             Err(error) if error.is_timeout() || error.code() == Some(Code::UnstableOffsetCommit) => {}
-            Err(source) => return Err(Error::Kafka { what: format!("{what}: read the committed positions"), source }),
+            Err(source) => {
+                return Err(Error::Kafka { what: format!("{stream}: {task}: read the committed positions"), source });
+            }
         }
         if started.elapsed() > GIVE_UP {
-            let what = format!("{what}: waiting for the committed positions of {}", names(partitions));
+            let what = format!("{stream}: {task}: waiting for the committed positions of {}", names(partitions));
             return Err(Error::Stuck { what, within: GIVE_UP });
         }
         if reminder.is_none_or(|last| last.elapsed() >= REMIND) {
             reminder = Some(Instant::now());
+            let waited_s = started.elapsed().as_secs();
             tracing::warn!(
-                "{what} waits for the committed positions of {}: an open transaction of another transactional id holds them, or the \
-                 coordinator does not answer ({:.0} s so far); other tasks go on",
-                names(partitions),
-                started.elapsed().as_secs_f64()
+                stream,
+                waited_s,
+                "{task} waits for the committed positions of {}: an open transaction of another transactional id holds them, or the \
+                 coordinator does not answer; other tasks go on",
+                names(partitions)
             );
         }
     }
@@ -100,6 +105,12 @@ fn watermarks<L: RebalanceListener>(consumer: &Consumer<L>, topic: &str, partiti
     consumer
         .watermarks(topic, partition, WATERMARKS)
         .map_err(|source| Error::Kafka { what: format!("ask for the ends of {topic}/{partition}"), source })
+}
+
+/// Positions in words.
+pub(crate) fn places(positions: &[(TopicPartition, Position)]) -> String {
+    let places = positions.iter().map(|((topic, partition), position)| format!("{topic}/{partition} {position}"));
+    places.collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn names(partitions: &[TopicPartition]) -> String {

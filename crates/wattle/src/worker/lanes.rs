@@ -50,7 +50,14 @@ impl<S: Transformer> Lanes<S> {
         }
         self.note_partial(&partial);
         let tasks: Vec<i32> = complete.into_keys().collect();
-        tracing::info!("{}: was assigned {}", self.shared.config.name, list(&tasks));
+        let token = self.shared.consumer.token();
+        tracing::info!(
+            stream = %self.shared.config.name,
+            member = token.as_ref().map(crate::kafka::GroupToken::member_id),
+            generation = token.as_ref().map(crate::kafka::GroupToken::generation),
+            "was assigned {}",
+            list(&tasks)
+        );
         Ok(())
     }
 
@@ -78,13 +85,12 @@ impl<S: Transformer> Lanes<S> {
             let all: Vec<&str> = self.shared.topics.iter().map(AsRef::as_ref).collect();
             let list: Vec<_> = partial.iter().map(|(n, topics)| format!("{n} of {}", topics.join(", "))).collect();
             let text = format!(
-                "{}: was assigned partition {} without the same numbers of all of {}; a task needs them together. A member with other \
+                "was assigned partition {} without the same numbers of all of {}; a task needs them together. A member with other \
                  topics in the same group, or topics whose partition counts differ, cause this",
-                self.shared.config.name,
                 list.join("; "),
                 all.join(", ")
             );
-            tracing::warn!("{text}; waiting for the group to become even");
+            tracing::warn!(stream = %self.shared.config.name, "{text}; waiting for the group to become even");
             (Instant::now(), text)
         });
     }

@@ -20,7 +20,7 @@ pub use stop::Stop;
 
 use crate::config::WorkerConfig;
 use crate::error::Error;
-use crate::kafka::{Admin, Consumer};
+use crate::kafka::{Admin, Consumer, GroupView};
 use crate::stage::Transformer;
 use lanes::Lanes;
 
@@ -75,7 +75,7 @@ impl<S: Transformer> Worker<S> {
             first: std::sync::Mutex::default(),
             config,
         });
-        monitor.attach(&for_monitor, shared.all_partitions());
+        monitor.attach(&for_monitor, GroupView::new(&shared.config)?, shared.all_partitions());
         let mut lanes = Lanes::new(shared.clone());
         let outcome = poll(&shared, &router, &mut lanes, stop);
         let closed = close(&shared, &router, lanes);

@@ -1,11 +1,11 @@
 //! Watching a worker from other threads.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use super::shared::Router;
 use crate::error::Error;
-use crate::kafka::{Consumer, Position, TopicPartition};
+use crate::kafka::{Consumer, GroupView, Position, TopicPartition};
 use crate::metrics::Metrics;
 
 const ASK: Duration = Duration::from_secs(5);
@@ -18,13 +18,14 @@ pub struct Monitor {
 }
 
 struct LagSource {
-    consumer: std::sync::Weak<Consumer<Router>>,
+    consumer: Weak<Consumer<Router>>,
+    group: GroupView,
     partitions: Vec<TopicPartition>,
 }
 
 impl Monitor {
-    pub(super) fn attach(&self, consumer: &Arc<Consumer<Router>>, partitions: Vec<TopicPartition>) {
-        let source = LagSource { consumer: Arc::downgrade(consumer), partitions };
+    pub(super) fn attach(&self, consumer: &Arc<Consumer<Router>>, group: GroupView, partitions: Vec<TopicPartition>) {
+        let source = LagSource { consumer: Arc::downgrade(consumer), group, partitions };
         // A worker runs once, so nothing was attached before.
         drop(self.source.set(source));
     }
@@ -40,12 +41,12 @@ impl Monitor {
     /// a few seconds.
     ///
     /// # Errors
-    /// Where the broker does not answer in time, which is also so while a transaction holds a position open.
+    /// Where the broker does not answer in time.
     pub fn lag(&self) -> Result<Option<Lag>, Error> {
         let Some(source) = self.source.get() else { return Ok(None) };
         let Some(consumer) = source.consumer.upgrade() else { return Ok(None) };
         let failed = |source| Error::Kafka { what: "ask for the lag".to_owned(), source };
-        let committed = consumer.committed(&source.partitions, ASK).map_err(failed)?;
+        let committed = source.group.committed(&source.partitions, ASK).map_err(failed)?;
         let mut partitions = Vec::with_capacity(committed.len());
         for ((topic, partition), committed) in source.partitions.iter().zip(committed) {
             let (low, end) = consumer.watermarks(topic, *partition, ASK).map_err(failed)?;

@@ -92,7 +92,10 @@ impl<S> Shared<S> {
             // Partitions may have been added since this process started.
             let mut all = self.all_partitions();
             all.extend(wanted.iter().filter(|(_, number)| *number >= self.topology.partitions).cloned());
-            let Some(found) = positions::stable(&self.consumer, name, &all, &still_ours)? else { return Ok(false) };
+            let Some(found) = positions::stable(&self.consumer, (&self.config.name, "the group"), &all, &still_ours)?
+            else {
+                return Ok(false);
+            };
             let first = self.first_positions(&all, &found)?;
             if first.is_empty() {
                 return Ok(true);
@@ -105,10 +108,13 @@ impl<S> Shared<S> {
                 (_, None) => continue,
             };
             match done {
-                Ok(()) => tracing::info!("{name}: the group is new; it begins at the end of every partition"),
+                Ok(()) => {
+                    let positions = positions::places(&first);
+                    tracing::info!(stream = %self.config.name, %positions, "set the group's first positions");
+                }
                 // Somebody else was at it at the same time, or the group has moved on: look again.
                 Err(failure) if failure.error.verdict() != Verdict::Crash || failure.outcome_unknown => {
-                    tracing::debug!("{name}: set the first positions: {}", failure.error);
+                    tracing::debug!(stream = %self.config.name, "set the first positions: {}", failure.error);
                     std::thread::sleep(Duration::from_millis(50));
                 }
                 Err(failure) => return Err(kafka(failure.error)),
@@ -178,19 +184,17 @@ impl RebalanceListener for Router {
     fn revoked(&self, lost: bool) {
         self.take_assigned();
         let (tasks, committing) = self.assignment.revoke(REVOKE);
+        let (stream, tasks) = (&self.name, list(&tasks));
         if lost {
-            tracing::warn!(
-                "{}: lost {}: we were away for too long, and the group goes on without us",
-                self.name,
-                list(&tasks)
-            );
+            tracing::warn!(%stream, "lost {tasks}: we were away for too long, and the group goes on without us");
         } else {
-            tracing::info!("{}: gave back {}", self.name, list(&tasks));
+            tracing::info!(%stream, "gave back {tasks}");
         }
         if committing > 0 {
             tracing::warn!(
-                "{}: {committing} commits did not end within {} s of a rebalance; the next owner's fence decides about them",
-                self.name,
+                %stream,
+                committing,
+                "commits did not end within {} s of a rebalance; the next owner's fence decides about them",
                 REVOKE.as_secs()
             );
         }

@@ -1,0 +1,43 @@
+//! Looking at a group from outside: what it has committed, whatever transactions are under way.
+
+use std::time::Duration;
+
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+
+use super::client::{self, LogGate};
+use super::consumer::{TopicPartition, offset_in, unassigned};
+use super::error::Error;
+use super::position::Position;
+use crate::config::WorkerConfig;
+use crate::error::Error as WattleError;
+
+/// A client that names the group without joining it. It reads uncommitted, so that a position that a transaction holds open
+/// answers with the last committed value at once; a member has to wait instead.
+pub(crate) struct GroupView(BaseConsumer<LogGate>);
+
+impl ConsumerContext for LogGate {}
+
+impl GroupView {
+    pub(crate) fn new(config: &WorkerConfig) -> Result<Self, WattleError> {
+        let base = client::base(&config.name, &config.brokers);
+        let mut client_config = client::with_user(base, &config.consumer_properties);
+        client_config
+            .set("group.id", &config.group)
+            .set("enable.auto.commit", "false")
+            .set("isolation.level", "read_uncommitted");
+        BaseConsumer::from_config_and_context(&client_config, LogGate::new(&config.name))
+            .map(GroupView)
+            .map_err(client::refused)
+    }
+
+    /// The group's last committed positions.
+    pub(crate) fn committed(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Position>>, Error> {
+        let list = self.0.committed_offsets(unassigned(partitions), timeout)?;
+        partitions.iter().map(|(topic, partition)| offset_in(&list, topic, *partition)).collect()
+    }
+}
