@@ -115,6 +115,7 @@ impl<S: Transformer> Lane<S> {
     fn begin(&mut self, number: i32, found: &[Position], fenced_now: bool, started: Instant) -> Result<(), Error> {
         let shared = self.shared.clone();
         let name = shared.task(number);
+        let transactional = matches!(self.committer, Committer::Transactions { .. });
         let task = self.tasks.get_mut(&number).expect("the task that is started");
         if !shared.assignment.is_current(number, task.incarnation) {
             return Ok(());
@@ -146,7 +147,7 @@ impl<S: Transformer> Lane<S> {
         tracing::info!(
             stream = %shared.config.name,
             positions = %positions::places(&places),
-            producer = if fenced_now { "new" } else { "kept" },
+            producer = transactional.then_some(if fenced_now { "new" } else { "kept" }),
             generation = shared.consumer.token().map(|token| token.generation()),
             took_ms = millis(started),
             "task {number} started"
