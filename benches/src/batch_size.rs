@@ -12,7 +12,7 @@ pub(crate) fn run(args: &BatchSizeArgs) -> Result<bool> {
     if let Some(kind) = args.only.iter().find(|kind| !kind.is_wattle()) {
         return Err(format!("{kind} has no max_poll_records").into());
     }
-    let setting = Setting::prepare(&args.only, &args.load)?;
+    let setting = Setting::prepare(&args.only, &args.load, false)?;
     let cells: Vec<_> = args.only.iter().flat_map(|kind| args.sizes.iter().map(|size| (*kind, *size))).collect();
     let mut runs: Vec<Vec<Throughput>> = cells.iter().map(|_| Vec::new()).collect();
     for round in 0..args.load.rounds as usize {

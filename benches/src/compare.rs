@@ -13,8 +13,8 @@ use rows::{Row, Run};
 
 /// Measures and prints. Returns whether every contender delivered every record once.
 pub(crate) fn run(args: &CompareArgs) -> Result<bool> {
-    let load_average = machine::load_average();
-    let setting = Setting::prepare(&args.only, &args.load)?;
+    let before = machine::load_average();
+    let setting = Setting::prepare(&args.only, &args.load, args.latency_seconds > 0)?;
     let mut rows: Vec<Row> = args.only.iter().map(|kind| Row::new(*kind)).collect();
     for round in 0..args.load.rounds as usize {
         for turn in 0..rows.len() {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<bool> {
         }
     }
     drop(setting);
-    print(args, &rows, load_average)?;
+    print(args, &rows, [before, machine::load_average()])?;
     Ok(rows.iter().all(|row| row.error.is_none()))
 }
 
@@ -58,13 +58,21 @@ fn measure(setting: &Setting, kind: Kind, round: usize, latency_seconds: u64) ->
     Ok(Run { throughput, all, one })
 }
 
-fn print(args: &CompareArgs, rows: &[Row], load_average: f64) -> Result<()> {
+fn print(args: &CompareArgs, rows: &[Row], [before, after]: [f64; 2]) -> Result<()> {
     let table = rows::table(rows, &args.load);
     let mut notes: Vec<String> =
         rows.iter().filter_map(|row| Some(format!("{}: {}", row.kind.title(), row.error.as_ref()?))).collect();
     notes.push(format!(
-        "load: {} records of {} bytes over {} partitions; latency at {} records/s for {} s; rounds: {}; load average at start {load_average:.1}",
-        args.load.records, args.load.size, args.load.partitions, latency::RATE, args.latency_seconds, args.load.rounds
+        "load: {} records of {} bytes over {} partitions; latency at {} records/s for {} s; rounds: {}",
+        args.load.records,
+        args.load.size,
+        args.load.partitions,
+        latency::RATE,
+        args.latency_seconds,
+        args.load.rounds
+    ));
+    notes.push(format!(
+        "load average: {before:.1} before, {after:.1} at the end; the benchmark's own share is about 2 to 3"
     ));
     notes.extend(machine::lines());
     let targets = targets::lines(rows);

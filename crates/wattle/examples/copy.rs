@@ -10,17 +10,19 @@ use wattle::{Delivery, Message, Stop, Worker, WorkerConfig, transformer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [brokers, input, output, max_poll_records @ ..] = args.as_slice() else {
-        eprintln!("usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC [MAX-POLL-RECORDS]");
-        std::process::exit(2);
+    let (brokers, input, output, max_poll_records) = match args.as_slice() {
+        [brokers, input, output] => (brokers, input, output, None),
+        [brokers, input, output, records] => (brokers, input, output, Some(records.parse()?)),
+        _ => {
+            eprintln!("usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC [MAX-POLL-RECORDS]");
+            std::process::exit(2);
+        }
     };
     let application = format!("copy-to-{output}");
     let delivery = Delivery::ExactlyOnce { transactional_id: application.clone() };
     let mut config = WorkerConfig::new(&application, brokers, &application, [input], delivery);
     config.output_topics = vec![output.clone()];
-    if let Some(records) = max_poll_records.first() {
-        config.batch.max_poll_records = records.parse()?;
-    }
+    config.batch.max_poll_records = max_poll_records.unwrap_or(config.batch.max_poll_records);
 
     let output = output.clone();
     let copy = transformer(move |record, out| {
