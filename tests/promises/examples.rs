@@ -1,0 +1,40 @@
+//! The examples that the project ships do what they say.
+
+use std::path::Path;
+
+use crate::harness::cluster::Isolation::ReadCommitted;
+use crate::harness::ledger::{count, records};
+use crate::harness::room::Room;
+use crate::harness::wait::PATIENCE;
+
+/// A file into a topic at least once, and topic to topic exactly once: killed half way and started again.
+pub(super) fn the_examples_load_and_filter_the_earthquakes(room: &Room) {
+    let broker = room.own_broker();
+    let cluster = broker.cluster();
+    for topic in ["quakes", "strong-quakes"] {
+        cluster.create_topic(topic, 3, &[]);
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let address = broker.address();
+    let run = |name: &str| room.wattle(&["run", &file(name), "--drain", "--brokers", &address]);
+    let mut load = run("load.yaml");
+    assert_eq!(load.wait_exit(PATIENCE), 0);
+    assert!(load.says(&["at least once"]), "log: {}", load.stderr());
+    let lines = std::fs::read_to_string(folder.join("earthquakes.jsonl")).unwrap();
+    let loaded = count(cluster, "quakes", ReadCommitted);
+    assert_eq!(loaded, lines.lines().count() as u64);
+    let mut strong = run("strong.yaml");
+    strong.kill();
+    for _ in 0..2 {
+        let mut strong = run("strong.yaml");
+        assert_eq!(strong.wait_exit(PATIENCE), 0);
+        assert!(strong.says(&["exactly once"]), "log: {}", strong.stderr());
+    }
+    let wanted = lines.lines().filter(|line| {
+        let quake: serde_json::Value = serde_json::from_str(line).unwrap();
+        quake["mag"].as_f64().is_some_and(|mag| mag >= 4.5)
+    });
+    assert_eq!(records(cluster, "strong-quakes").len(), wanted.count());
+    assert_eq!(cluster.group("strong-quakes").lag(&["quakes"]), 0);
+}

@@ -1,0 +1,134 @@
+//! Fence, then positions: what an old owner sent and the broker gets late is neither lost nor doubled.
+
+use std::time::Duration;
+
+use crate::harness::ledger::Ledger;
+use crate::harness::pipeline::Pipeline;
+use crate::harness::process::Process;
+use crate::harness::proxy::{Api, Hold};
+use crate::harness::room::Room;
+use crate::harness::wait::{PATIENCE, wait_until};
+
+const RECORDS: u64 = 500;
+
+/// An owner whose requests of one kind are held by the proxy, and which is dead.
+struct Dead {
+    hold: Hold,
+    input: String,
+    output: String,
+    pipeline: Pipeline,
+}
+
+/// `part` keeps several hand-overs of one test apart.
+fn kill_with_a_request_under_way(room: &Room, part: &str, api: Api) -> Dead {
+    let (input, output) = (room.topic(&format!("{part}.in"), 1), room.topic(&format!("{part}.out"), 1));
+    let name = room.name(part);
+    let pipeline = Pipeline::copy(&room.broker().address(), &name, &[&input], &output);
+    let proxy = room.broker().proxy();
+    let hold = proxy.hold(api, &format!("{name}-0"));
+    room.load(&[&input], 1).send(0..RECORDS);
+    let mut old = room.run(Pipeline { brokers: proxy.address().to_owned(), ..pipeline.clone() });
+    hold.wait_held(PATIENCE);
+    assert!(old.kill(), "it was there to be killed");
+    let at = room.cluster().group(&name).progress(&[&input]);
+    assert_eq!(at, 0, "the request that is held would have committed the first batch");
+    Dead { hold, input, output, pipeline }
+}
+
+impl Dead {
+    fn take_over(&self, room: &Room) -> Process {
+        room.run(&self.pipeline)
+    }
+
+    fn settle(&self, room: &Room, mut new: Process) {
+        let cluster = room.cluster();
+        cluster.group(&self.pipeline.consumer_group).wait_drained(&[&self.input], PATIENCE);
+        // New records behind the late request: nothing is stuck, nothing of it ends their transaction.
+        room.load(&[&self.input], 1).send(RECORDS..2 * RECORDS);
+        cluster.group(&self.pipeline.consumer_group).wait_drained(&[&self.input], PATIENCE);
+        Ledger::of(cluster, &self.output).assert_exact(0..2 * RECORDS);
+        assert!(cluster.open_transactions(&[&self.output]).is_empty());
+        new.stop_cleanly();
+    }
+}
+
+/// The commit lands while nobody owns the partition: the new owner goes on behind it.
+pub(super) fn a_late_commit_before_the_fence_is_not_repeated(room: &Room) {
+    let dead = kill_with_a_request_under_way(room, "before", Api::EndTxn);
+    dead.hold.release();
+    let group = room.cluster().group(&dead.pipeline.consumer_group);
+    wait_until("the late commit counts", PATIENCE, || group.progress(&[&dead.input]) > 0);
+    let new = dead.take_over(room);
+    dead.settle(room, new);
+}
+
+/// The commit lands while the new owner starts, at several moments: before its fence it counts, after it does not.
+pub(super) fn a_late_commit_during_the_takeover_is_neither_lost_nor_doubled(room: &Room) {
+    for delay in room.number(vec![0, 5, 20], (0..40).step_by(2).collect()) {
+        let dead = kill_with_a_request_under_way(room, &format!("after{delay}"), Api::EndTxn);
+        let new = dead.take_over(room);
+        let group = room.cluster().group(&dead.pipeline.consumer_group);
+        group.wait_members(&[1], PATIENCE);
+        // Not a wait for anything: it varies the moment.
+        std::thread::sleep(Duration::from_millis(delay));
+        dead.hold.release();
+        dead.settle(room, new);
+    }
+}
+
+/// The commit lands when the new owner has processed everything again: it is refused.
+pub(super) fn a_late_commit_after_the_takeover_is_refused(room: &Room) {
+    settled_before_release(room, Api::EndTxn);
+}
+
+/// The same for the request that makes the positions part of the transaction.
+pub(super) fn late_positions_are_refused(room: &Room) {
+    settled_before_release(room, Api::TxnOffsetCommit);
+}
+
+/// The same for the outputs.
+pub(super) fn late_outputs_are_refused(room: &Room) {
+    settled_before_release(room, Api::Produce);
+}
+
+fn settled_before_release(room: &Room, api: Api) {
+    let dead = kill_with_a_request_under_way(room, "after", api);
+    let new = dead.take_over(room);
+    let cluster = room.cluster();
+    let group = cluster.group(&dead.pipeline.consumer_group);
+    group.wait_drained(&[&dead.input], PATIENCE);
+    Ledger::of(cluster, &dead.output).assert_exact(0..RECORDS);
+    let positions = group.committed(&dead.input);
+    dead.hold.release();
+    assert_eq!(group.committed(&dead.input), positions, "a late request moves nothing");
+    dead.settle(room, new);
+}
+
+/// The commit's answer does not come in time while its owner lives on; it must not end a later transaction half way.
+pub(super) fn a_commit_that_is_late_never_ends_the_next_transaction(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let proxy = room.broker().proxy();
+    let pipeline = Pipeline {
+        brokers: proxy.address().to_owned(),
+        transaction_timeout: Some("5s"),
+        ..room.copy(&[&input], &output)
+    };
+    let hold = proxy.hold_one(Api::EndTxn, &format!("{}-0", room.group()));
+    let load = room.load(&[&input], 1).start(0, 1000);
+    let mut process = room.run(&pipeline);
+    hold.wait_held(PATIENCE);
+    let group = room.cluster().group(&room.group());
+    // The held request would have committed the first batch: whatever is committed now came later.
+    wait_until("it goes on without the answer, or ends", PATIENCE, || {
+        group.progress(&[&input]) > 0 || !process.is_running()
+    });
+    hold.release();
+    let total = load.finish();
+    if process.is_running() {
+        group.wait_drained(&[&input], PATIENCE);
+    } else {
+        assert_ne!(process.wait_exit(Duration::ZERO), 0, "exit code");
+        room.drain(&pipeline);
+    }
+    Ledger::of(room.cluster(), &output).assert_exact(0..total);
+}

@@ -1,0 +1,99 @@
+//! A record that is refused, by Kafka or by a program, commits nothing, and says where it is.
+
+use crate::harness::cluster::Isolation::ReadCommitted;
+use crate::harness::ledger::{Ledger, count, records};
+use crate::harness::load::{confirmed_producer, finish, send, value};
+use crate::harness::room::Room;
+use crate::harness::wait::PATIENCE;
+use rdkafka::producer::BaseRecord;
+
+/// Records 0 to 10, of which the fifth is too large for the output.
+fn large_record_in(room: &Room) -> (String, String) {
+    let input = room.topic("in", 1);
+    let output = room.topic_with("out", 1, &[("max.message.bytes", "1000")]);
+    let producer = confirmed_producer(&room.broker().address());
+    for id in 0..11 {
+        let text = value(&input, 0, id);
+        let text = if id == 4 { text.replace('}', &format!(r#","pad":"{}"}}"#, noise(5000))) } else { text };
+        send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(&text));
+    }
+    finish(&producer);
+    (input, output)
+}
+
+fn noise(length: u64) -> String {
+    (0..length).map(|n| char::from(b'a' + (n.wrapping_mul(2_654_435_761) >> 7) as u8 % 26)).collect()
+}
+
+/// All eleven are one batch: all or nothing.
+pub(super) fn a_refused_output_commits_nothing_and_names_the_record(room: &Room) {
+    let (input, output) = large_record_in(room);
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.batch = "{commit_interval: 2s}";
+    let mut process = room.run(&pipeline);
+    assert_eq!(process.wait_exit(PATIENCE), 1);
+    assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);
+    assert!(matches!(room.cluster().group(&room.group()).committed(&input)[0], None | Some(0)));
+    names_the_refused_record(&process.stderr(), &input, &output);
+    assert!(room.cluster().open_transactions(&[&output]).is_empty());
+}
+
+/// Whatever of it was delivered, no position passes the refused record.
+pub(super) fn a_refused_output_is_never_passed_at_least_once(room: &Room) {
+    let (input, output) = large_record_in(room);
+    let mut process = room.run(room.copy(&[&input], &output).at_least_once());
+    assert_eq!(process.wait_exit(PATIENCE), 1);
+    let at = room.cluster().group(&room.group()).committed(&input)[0];
+    assert!(at.is_none_or(|at| at <= 4), "the position is {at:?}");
+    names_the_refused_record(&process.stderr(), &input, &output);
+}
+
+fn names_the_refused_record(log: &str, input: &str, output: &str) {
+    for word in [&format!("{output}/0"), &format!("{input}/0"), "1000", "max.message.bytes"] {
+        assert!(log.contains(word), "{word:?} is not in the log: {log}");
+    }
+    assert!(log.contains("offset 4") || log.contains(&format!("{input}/0/4")), "the offset is not in the log: {log}");
+}
+
+/// Three records, of which the middle one is not JSON.
+fn bad_record_in(room: &Room) -> (String, String) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let producer = confirmed_producer(&room.broker().address());
+    for text in [value(&input, 0, 0), "{bad".into(), value(&input, 0, 1)] {
+        send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(&text));
+    }
+    finish(&producer);
+    (input, output)
+}
+
+const TOUCH: &str = r#"{type: vrl, statement: ".seen = true"}"#;
+
+pub(super) fn a_record_that_cannot_be_processed_stops_its_stream_and_is_named(room: &Room) {
+    let (input, output) = bad_record_in(room);
+    let pipeline = room.copy(&[&input], &output).processor(TOUCH);
+    for _ in 0..2 {
+        let mut process = room.run(&pipeline);
+        assert_eq!(process.wait_exit(PATIENCE), 1);
+        assert!(process.says(&[&format!("{input}/0"), "offset 1"]), "log: {}", process.stderr());
+        assert!(!process.stderr().contains("{bad"), "contents of records stay out of the log");
+    }
+    let at = room.cluster().group(&room.group()).committed(&input)[0];
+    assert!(at.is_none_or(|at| at <= 1), "the position is {at:?}");
+    let visible = count(room.cluster(), &output, ReadCommitted);
+    assert_eq!(visible, at.unwrap_or(0).unsigned_abs(), "what is visible is what is committed");
+}
+
+pub(super) fn a_record_that_cannot_be_processed_moves_to_the_error_topic(room: &Room) {
+    let (input, output) = bad_record_in(room);
+    let dead = room.topic("dead", 1);
+    let mut pipeline = room.copy(&[&input], &output).processor(TOUCH);
+    pipeline.error_output = Some(dead.clone());
+    room.drain(&pipeline);
+    Ledger::of(room.cluster(), &output).assert_exact(0..2);
+    let letters = records(room.cluster(), &dead);
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].text().as_str(), letters[0].key.as_deref()), ("{bad", Some(&b"k"[..])), "untouched");
+    let header = |name: &str| letters[0].header(name).unwrap_or_else(|| panic!("{name} is not in {:?}", letters[0]));
+    assert_eq!((header("wattle.topic"), header("wattle.partition"), header("wattle.offset")), (input, "0".into(), "1".into()));
+    assert!(!header("wattle.error").is_empty());
+}

@@ -1,0 +1,154 @@
+//! Where a group begins, and what is refused before anything is processed.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::harness::ledger::{Ledger, count};
+use crate::harness::cluster::Isolation::ReadCommitted;
+use crate::harness::process::Process;
+use crate::harness::room::Room;
+use crate::harness::wait::{PATIENCE, wait_until};
+
+/// The first start commits where it begins. It dies with the records that came after it in flight.
+pub(super) fn a_new_group_that_crashes_before_its_first_batch_loses_nothing_after_its_first_start(room: &Room) {
+    let (input, output) = (room.topic("in", 2), room.topic("out", 2));
+    let load = room.load(&[&input], 2);
+    load.send(0..100);
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.start_from_latest = true;
+    let group = room.cluster().group(&room.group());
+    let mut process = room.run(&pipeline);
+    wait_until("it has begun at the end", PATIENCE, || group.committed(&input) == [Some(50), Some(50)]);
+    process.signal(Signal::SIGSTOP);
+    load.send(100..200);
+    assert!(process.kill(), "it was there to be killed");
+    assert_eq!(group.committed(&input), [Some(50), Some(50)], "it died before its first batch");
+    room.drain(&pipeline);
+    Ledger::of(room.cluster(), &output).assert_exact(100..200);
+}
+
+fn refused(mut process: Process, code: i32, words: &[&str], patience: Duration) {
+    let begin = Instant::now();
+    let found = process.wait_exit(PATIENCE);
+    let log = process.stderr();
+    assert_eq!(found, code, "exit code; log: {log}");
+    assert!(begin.elapsed() < patience, "it took {:?} to refuse", begin.elapsed());
+    for word in words {
+        assert!(log.contains(word), "{word:?} is not in the log: {log}");
+    }
+}
+
+/// Records between the committed position and the topic's first record are gone: no guarantee holds, and it says so.
+pub(super) fn a_position_before_the_first_record_is_loud(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let load = room.load(&[&input], 1);
+    load.send(0..10);
+    room.drain(room.copy(&[&input], &output));
+    load.send(10..100);
+    room.cluster().delete_records(&input, 0, 50);
+    refused(room.run(room.copy(&[&input], &output)), 1, &[&format!("{input}/0"), "10", "50"], Duration::from_secs(30));
+    assert_eq!(room.cluster().group(&room.group()).committed(&input), [Some(10)]);
+    Ledger::of(room.cluster(), &output).assert_exact(0..10);
+}
+
+/// A topic that was deleted and made again: its records are new ones.
+pub(super) fn records_of_a_topic_that_was_made_again_are_not_skipped(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    room.load(&[&input], 1).send(0..10);
+    room.drain(room.copy(&[&input], &output));
+    room.cluster().delete_topic(&input);
+    room.cluster().create_topic(&input, 1, &[]);
+    room.load(&[&input], 1).send(10..25);
+    let mut process = room.run_with(room.copy(&[&input], &output), &["--drain"]);
+    if process.wait_exit(PATIENCE) == 0 {
+        Ledger::of(room.cluster(), &output).assert_exact(0..25);
+    } else {
+        assert!(process.says(&[&input]), "it names the topic");
+        Ledger::of(room.cluster(), &output).assert_exact(0..10);
+    }
+}
+
+pub(super) fn a_missing_topic_is_named_and_not_created(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let missing = room.name("inn");
+    refused(room.run(room.copy(&[&input, &missing], &output)), 1, &[&missing], Duration::from_secs(30));
+    assert_eq!(room.cluster().partitions(&missing), None);
+    let no_output = room.name("outt");
+    refused(room.run(room.copy(&[&input], &no_output)), 1, &[&no_output], Duration::from_secs(30));
+    assert_eq!(room.cluster().partitions(&no_output), None);
+}
+
+pub(super) fn unequal_partition_counts_are_listed(room: &Room) {
+    let (two, three, output) = (room.topic("two", 2), room.topic("three", 3), room.topic("out", 1));
+    refused(room.run(room.copy(&[&two, &three], &output)), 1, &[&two, &three, "2", "3"], Duration::from_secs(30));
+}
+
+pub(super) fn a_transaction_timeout_above_the_brokers_maximum_is_refused(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.transaction_timeout = Some("1h");
+    refused(room.run(pipeline), 1, &["transaction.max.timeout.ms"], Duration::from_secs(20));
+}
+
+/// Nothing listens there.
+pub(super) fn a_broker_that_is_down_at_the_start_is_named_within_ten_seconds(room: &Room) {
+    let mut pipeline = room.copy(&["in"], "out");
+    pipeline.brokers = "127.0.0.1:1".into();
+    refused(room.run(pipeline), 3, &["127.0.0.1:1"], Duration::from_secs(10));
+    refused(room.wattle(&["tail", "t", "--brokers", "127.0.0.1:1"]), 3, &["127.0.0.1:1"], Duration::from_secs(10));
+}
+
+/// One file, two streams, one id: refused before anything connects.
+pub(super) fn two_streams_with_one_transactional_id_are_refused(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let file = room.copy(&[&input], &output).to_string();
+    let (head, stream) = file.split_once('\n').unwrap();
+    let second = stream.replace("id: copy", "id: again").replace("consumer_group: ", "consumer_group: other-");
+    let second = second.replace("offset_commit_group: ", "offset_commit_group: other-").replace("other-other-", "other-");
+    refused(
+        room.run(format!("{head}\n{stream}{second}")),
+        2,
+        &[&room.group(), "transactional_id", "copy"],
+        Duration::from_secs(5),
+    );
+    assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);
+}
+
+/// At least eight mistakes of different kinds, each with its place and what to do.
+pub(super) fn every_mistake_of_a_file_is_reported_at_once(room: &Room) {
+    let file = "\
+streams:
+  - id: a b
+    colour: red
+    input:
+      type: kafka
+      topics: []
+      start_form_latest: true
+      consumer_group: g
+      transactional_offsets: true
+      client: {isolation.level: read_uncommitted}
+    pipeline:
+      processors:
+        - {type: vrl, statement: \".a = \"}
+        - {type: wrong}
+    output:
+      type: kafka
+      topic: out
+      exactly_once: maybe
+      transactional_id: ''
+      compression: best
+";
+    let begin = Instant::now();
+    let mut process = room.run(file);
+    assert_eq!(process.wait_exit(PATIENCE), 2);
+    assert!(begin.elapsed() < Duration::from_secs(5), "offline");
+    let log = process.stderr();
+    for place in [
+        "2:", "streams[0].colour", "streams[0].input.topics", "start_from_latest", "streams[0].input.brokers",
+        "streams[0].input.client", "streams[0].pipeline.processors[0]", "streams[0].pipeline.processors[1]",
+        "streams[0].output.exactly_once", "streams[0].output.compression",
+    ] {
+        assert!(log.contains(place), "{place} is not in: {log}");
+    }
+}
