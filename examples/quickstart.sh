@@ -24,7 +24,7 @@ port=$(cat "$kafka/port" 2>/dev/null || free_port)
 say scripts/kafka start "$kafka" "$port"
 scripts/kafka start "$kafka" "$port"
 scripts/kafka topics "$kafka" quakes:3 strong-quakes:3
-export WATTLE_BROKERS=127.0.0.1:$port
+export WATTLE_BROKERS=127.0.0.1:$port WATTLE_LOG=warn
 
 # A file is read at least once, from its beginning each time: a second load would write the records a second time.
 if [ ! -e "$kafka/loaded" ]; then
