@@ -1,4 +1,4 @@
-//! A real broker of our own: start, stop, kill, freeze.
+//! A real broker of our own: start, kill, freeze.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -73,18 +73,11 @@ impl Broker {
         self.dir.join("data")
     }
 
-    /// Starts it after [`Broker::stop`] or [`Broker::kill`]; does nothing while it runs.
+    /// Starts it after [`Broker::kill`]; does nothing while it runs.
     pub(crate) fn start_again(&self) {
         self.script("start", &[&self.port.to_string()]);
         self.watchdog.add(self.pid());
         self.cluster.group("warm-up").wait_coordinator();
-    }
-
-    /// Clean stop.
-    pub(crate) fn stop(&self) {
-        let pid = self.pid();
-        self.script("stop", &[]);
-        self.watchdog.forget(pid);
     }
 
     /// `kill -9`.

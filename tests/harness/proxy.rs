@@ -129,8 +129,7 @@ impl Holds {
     /// Blocks the connection while a rule holds the request; says which rule it was.
     fn pass(&self, request: &[u8]) -> Option<usize> {
         let mut rules = self.lock();
-        let rule =
-            rules.iter_mut().find(|rule| !rule.released && !(rule.once && rule.held > 0) && rule.fits(request))?;
+        let rule = rules.iter_mut().find(|rule| rule.is_armed() && rule.fits(request))?;
         rule.held += 1;
         let id = rule.id;
         self.changed.notify_all();
@@ -144,6 +143,10 @@ impl Holds {
 }
 
 impl Rule {
+    fn is_armed(&self) -> bool {
+        !self.released && (self.held == 0 || !self.once)
+    }
+
     fn fits(&self, request: &[u8]) -> bool {
         request.starts_with(&(self.api as i16).to_be_bytes())
             && request.windows(self.text.len()).any(|window| window == self.text.as_bytes())

@@ -48,11 +48,6 @@ impl Room {
         self.context.own_broker()
     }
 
-    /// The test's folder.
-    pub(crate) fn folder(&self) -> &std::path::Path {
-        &self.folder
-    }
-
     /// A name of this test's own.
     pub(crate) fn name(&self, part: &str) -> String {
         format!("{}.{part}", self.name)

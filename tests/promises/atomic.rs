@@ -61,7 +61,7 @@ pub(super) fn outputs_and_positions_are_written_by_one_transaction(room: &Room) 
     room.drain(room.copy(&[&input], &output));
     let dump = |files: &str, more: &[&str]| {
         let arguments = [&["--print-data-log", "--files", files], more].concat();
-        room.broker().tool("kafka.tools.DumpLogSegments", &arguments)
+        room.broker().tool("org.apache.kafka.tools.DumpLogSegments", &arguments)
     };
     let segment = |partition: &str| {
         let file = room.broker().data().join(partition).join("00000000000000000000.log");

@@ -9,6 +9,8 @@ use crate::harness::proxy::{Api, Hold};
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
+/// Records that the old owner commits in peace, and all that it has read when it dies.
+const DONE: u64 = 10;
 const RECORDS: u64 = 500;
 
 /// An owner whose requests of one kind are held by the proxy, and which is dead.
@@ -24,14 +26,15 @@ fn kill_with_a_request_under_way(room: &Room, part: &str, api: Api) -> Dead {
     let (input, output) = (room.topic(&format!("{part}.in"), 1), room.topic(&format!("{part}.out"), 1));
     let name = room.name(part);
     let pipeline = Pipeline::copy(&room.broker().address(), &name, &[&input], &output);
-    let proxy = room.broker().proxy();
-    let hold = proxy.hold(api, &format!("{name}-0"));
-    room.load(&[&input], 1).send(0..RECORDS);
+    let (proxy, group) = (room.broker().proxy(), room.cluster().group(&name));
     let mut old = room.run(Pipeline { brokers: proxy.address().to_owned(), ..pipeline.clone() });
+    room.load(&[&input], 1).send(0..DONE);
+    group.wait_drained(&[&input], PATIENCE);
+    let hold = proxy.hold(api, &format!("{name}-0"));
+    room.load(&[&input], 1).send(DONE..RECORDS);
     hold.wait_held(PATIENCE);
     assert!(old.kill(), "it was there to be killed");
-    let at = room.cluster().group(&name).progress(&[&input]);
-    assert_eq!(at, 0, "the request that is held would have committed the first batch");
+    assert_eq!(group.committed(&input), [Some(10)], "the request that is held would have moved it");
     Dead { hold, input, output, pipeline }
 }
 
@@ -57,7 +60,7 @@ pub(super) fn a_late_commit_before_the_fence_is_not_repeated(room: &Room) {
     let dead = kill_with_a_request_under_way(room, "before", Api::EndTxn);
     dead.hold.release();
     let group = room.cluster().group(&dead.pipeline.consumer_group);
-    wait_until("the late commit counts", PATIENCE, || group.progress(&[&dead.input]) > 0);
+    wait_until("the late commit counts", PATIENCE, || group.committed(&dead.input)[0] > Some(10));
     let new = dead.take_over(room);
     dead.settle(room, new);
 }
@@ -113,14 +116,16 @@ pub(super) fn a_commit_that_is_late_never_ends_the_next_transaction(room: &Room)
         transaction_timeout: Some("5s"),
         ..room.copy(&[&input], &output)
     };
-    let hold = proxy.hold_one(Api::EndTxn, &format!("{}-0", room.group()));
     let load = room.load(&[&input], 1).start(0, 1000);
     let mut process = room.run(&pipeline);
-    hold.wait_held(PATIENCE);
     let group = room.cluster().group(&room.group());
-    // The held request would have committed the first batch: whatever is committed now came later.
+    wait_until("it works", PATIENCE, || group.progress(&[&input]) > 500);
+    let hold = proxy.hold_one(Api::EndTxn, &format!("{}-0", room.group()));
+    hold.wait_held(PATIENCE);
+    // Nothing commits while it is held; whatever is committed then came after it.
+    let seen = group.progress(&[&input]);
     wait_until("it goes on without the answer, or ends", PATIENCE, || {
-        group.progress(&[&input]) > 0 || !process.is_running()
+        group.progress(&[&input]) > seen || !process.is_running()
     });
     hold.release();
     let total = load.finish();

@@ -11,8 +11,8 @@ use crate::harness::room::Room;
 use crate::harness::transaction::Transaction;
 use crate::harness::wait::{PATIENCE, wait_until};
 
-fn values(topic: &str, ids: std::ops::Range<u64>) -> impl Iterator<Item = (&'static str, String)> {
-    ids.map(move |id| ("k", value(topic, 0, id)))
+fn values(topic: &str, partition: i32, ids: std::ops::Range<u64>) -> impl Iterator<Item = (&'static str, String)> {
+    ids.map(move |id| ("k", value(topic, partition, id)))
 }
 
 /// A committed, an aborted and an open transaction, and records behind the open one. The process is killed meanwhile.
@@ -21,7 +21,7 @@ pub(super) fn only_committed_input_is_processed_and_in_order(room: &Room) {
     let (address, cluster) = (room.broker().address(), room.cluster());
     let transaction = |id: &str, ids| {
         let transaction = Transaction::open(&address, &room.name(id));
-        transaction.write(&input, 0, values(&input, ids));
+        transaction.write(&input, 0, values(&input, 0, ids));
         transaction
     };
     transaction("one", 0..5).commit();
@@ -29,7 +29,7 @@ pub(super) fn only_committed_input_is_processed_and_in_order(room: &Room) {
     let stable = cluster.range(&input, 0, ReadUncommitted).1;
     let open = transaction("three", 5..10);
     let producer = confirmed_producer(&address);
-    for (key, text) in values(&input, 10..15) {
+    for (key, text) in values(&input, 0, 10..15) {
         send(&producer, BaseRecord::to(&input).partition(0).key(key).payload(&text));
     }
     finish(&producer);
@@ -54,11 +54,11 @@ pub(super) fn a_topic_that_ends_in_markers_drains_to_lag_zero(room: &Room) {
     let address = room.broker().address();
     for (n, partition) in [(0, 0), (1, 1)] {
         let transaction = Transaction::open(&address, &room.name("one"));
-        transaction.write(&input, partition, values(&input, n * 3..n * 3 + 3));
+        transaction.write(&input, partition, values(&input, partition, n * 3..n * 3 + 3));
         transaction.commit();
     }
     let transaction = Transaction::open(&address, &room.name("two"));
-    transaction.write(&input, 1, values(&input, 100..105));
+    transaction.write(&input, 1, values(&input, 1, 100..105));
     transaction.abort();
     let pipeline = room.copy(&[&input], &output);
     let group = room.cluster().group(&room.group());

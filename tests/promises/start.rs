@@ -109,7 +109,7 @@ pub(super) fn two_streams_with_one_transactional_id_are_refused(room: &Room) {
     refused(
         room.run(format!("{head}\n{stream}{second}")),
         2,
-        &[&room.group(), "transactional_id", "copy"],
+        &["streams[1].output.transactional_id", "copy", "again"],
         Duration::from_secs(5),
     );
     assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);
