@@ -272,29 +272,3 @@ fn a_file_must_be_json_even_without_processors() {
     fails(&chain, b"\"\xff\"", "not JSON at byte 1: invalid UTF-8");
     fails(&chain, "[".repeat(100_000).as_bytes(), "nested deeper");
 }
-
-/// Not a test: `cargo test --release -p wattle-pipeline -- --ignored --nocapture speed`.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let value = b"{\"id\":\"us2000crkq\",\"time\":1517364031800,\"mag\":5.3,\"place\":\"50km NNW of Sangiang\",\"net\":\"us\",\"depth\":15.18}";
-    let chains = [
-        ("copy", chain(&[])),
-        ("filter", filter(".mag != null && to_float!(.mag) >= 4.5")),
-        ("filter, vrl", chain(&[("filter", ".mag != null && to_float!(.mag) >= 4.5"), ("vrl", ".strong = true")])),
-    ];
-    for (name, chain) in &chains {
-        let mut output = Output::default();
-        let started = std::time::Instant::now();
-        let count = 500_000;
-        for i in 0..count {
-            if i % 1000 == 0 {
-                output.clear();
-            }
-            let record = record(Some(value));
-            let future = pin!(chain.transform(&record, &mut output));
-            assert!(matches!(future.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
-        }
-        println!("{name}: {:.0} records/s", f64::from(count) / started.elapsed().as_secs_f64());
-    }
-}
