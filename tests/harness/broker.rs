@@ -21,13 +21,14 @@ pub(crate) struct Broker {
     cluster: Cluster,
     proxy: Proxy,
     watchdog: Arc<Watchdog>,
+    pid: Mutex<Option<u32>>,
 }
 
 /// Short sessions and short back-offs: a fault's consequences come in seconds, and a killed broker may register again at once.
 const SETTINGS: &str = "\
 group.min.session.timeout.ms=1000
-broker.session.timeout.ms=1500
-broker.heartbeat.interval.ms=300
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 log.cleaner.backoff.ms=500
 log.cleaner.dedupe.buffer.size=4194304
@@ -48,7 +49,7 @@ impl Broker {
         fs::write(dir.join("extra.properties"), settings)?;
         let proxy = Proxy::start(front, behind)?;
         let cluster = Cluster::new(format!("127.0.0.1:{port}"));
-        let broker = Broker { dir: dir.to_owned(), port, controller, cluster, proxy, watchdog };
+        let broker = Broker { dir: dir.to_owned(), port, controller, cluster, proxy, watchdog, pid: Mutex::new(None) };
         broker.start_again();
         Ok(broker)
     }
@@ -76,6 +77,8 @@ impl Broker {
     /// Starts it after [`Broker::kill`]; does nothing while it runs.
     pub(crate) fn start_again(&self) {
         self.script("start", &[&self.port.to_string()]);
+        let text = fs::read_to_string(self.dir.join("broker.pid")).expect("the script writes it");
+        self.set_running(Some(text.trim().parse().expect("a pid")));
         self.watchdog.add(self.pid());
         self.cluster.group("warm-up").wait_coordinator();
     }
@@ -84,13 +87,24 @@ impl Broker {
     pub(crate) fn kill(&self) {
         let pid = self.pid();
         self.script("kill", &[]);
+        self.set_running(None);
         self.watchdog.forget(pid);
     }
 
-    /// Stops it from running without ending it, or lets it go on.
-    pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.pid()).expect("a pid fits");
-        kill(Pid::from_raw(pid), signal).expect("the broker runs");
+    /// Stops it from running without ending it.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on, if it runs.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.running() {
+            kill(Pid::from_raw(i32::try_from(pid).expect("a pid fits")), signal).expect("the broker is there");
+        }
     }
 
     /// Runs one of Kafka's own tools and returns what it prints.
@@ -99,9 +113,17 @@ impl Broker {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Of the broker that runs.
     fn pid(&self) -> u32 {
-        let text = fs::read_to_string(self.dir.join("broker.pid")).expect("the broker was started");
-        text.trim().parse().expect("a pid")
+        self.running().expect("the broker runs")
+    }
+
+    fn running(&self) -> Option<u32> {
+        *self.pid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_running(&self, pid: Option<u32>) {
+        *self.pid.lock().unwrap_or_else(PoisonError::into_inner) = pid;
     }
 
     /// Runs `scripts/kafka`, which must not outlive us either.

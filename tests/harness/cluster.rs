@@ -90,21 +90,27 @@ impl Cluster {
 
     /// How many partitions a topic has, if it is there.
     pub(crate) fn partitions(&self, topic: &str) -> Option<i32> {
-        let metadata = self.reader(Isolation::ReadUncommitted).fetch_metadata(None, TIMEOUT).expect("metadata");
+        let reader = self.reader(Isolation::ReadUncommitted);
+        let metadata = wait_for("metadata", PATIENCE, || reader.fetch_metadata(None, TIMEOUT).ok());
         let found = metadata.topics().iter().find(|t| t.name() == topic && t.error().is_none())?;
         let led = found.partitions().iter().filter(|p| p.leader() >= 0).count();
         (led > 0).then(|| i32::try_from(led).expect("few"))
     }
 
+    /// How many partitions a topic has. A broker that has just come back leads none for a moment.
+    pub(crate) fn count(&self, topic: &str) -> i32 {
+        wait_for(&format!("topic {topic}"), PATIENCE, || self.partitions(topic))
+    }
+
     /// First offset and end of a partition: its high watermark, or its last stable offset.
     pub(crate) fn range(&self, topic: &str, partition: i32, isolation: Isolation) -> (i64, i64) {
-        self.reader(isolation).fetch_watermarks(topic, partition, TIMEOUT).expect("watermarks")
+        let reader = self.reader(isolation);
+        wait_for("watermarks", PATIENCE, || reader.fetch_watermarks(topic, partition, TIMEOUT).ok())
     }
 
     /// Ends of all partitions of a topic.
     pub(crate) fn ends(&self, topic: &str, isolation: Isolation) -> Vec<i64> {
-        let count = self.partitions(topic).unwrap_or_else(|| panic!("no topic {topic}"));
-        (0..count).map(|p| self.range(topic, p, isolation).1).collect()
+        (0..self.count(topic)).map(|p| self.range(topic, p, isolation).1).collect()
     }
 
     /// Partitions of these topics that have a transaction without an end: their last stable offset is not their end.
@@ -164,9 +170,8 @@ pub(crate) struct Group<'a> {
 impl Group<'_> {
     /// Committed positions of a topic, a partition after the other; pending transactions do not count.
     pub(crate) fn committed(&self, topic: &str) -> Vec<Option<i64>> {
-        let count = self.cluster.partitions(topic).unwrap_or_else(|| panic!("no topic {topic}"));
         let mut list = TopicPartitionList::new();
-        list.add_partition_range(topic, 0, count - 1);
+        list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
         let found = wait_for(&format!("positions of group {}", self.name), PATIENCE, || {
             self.consumer.committed_offsets(list.clone(), TIMEOUT).ok() // a coordinator that is loading answers with an error
         });

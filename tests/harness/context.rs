@@ -73,7 +73,10 @@ impl Context {
     pub(crate) fn own_broker(&self) -> OwnBroker<'_> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         match own.as_ref() {
-            Some(broker) => broker.start_again(),
+            Some(broker) => {
+                broker.thaw(); // a test that failed may have left it frozen
+                broker.start_again();
+            }
             None => *own = Some(self.start("own")),
         }
         OwnBroker(own)

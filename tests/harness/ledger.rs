@@ -24,7 +24,7 @@ pub(crate) fn read(cluster: &Cluster, topic: &str, isolation: Isolation, mut eac
         .set("fetch.wait.max.ms", "20")
         .create()
         .expect("a consumer");
-    let count = cluster.partitions(topic).unwrap_or_else(|| panic!("no topic {topic}"));
+    let count = cluster.count(topic);
     let mut list = TopicPartitionList::new();
     for partition in 0..count {
         list.add_partition_offset(topic, partition, Offset::Beginning).expect("a valid offset");
