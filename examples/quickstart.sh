@@ -17,7 +17,7 @@ free_port() {
 
 say cargo build --release -p wattle-cli
 cargo build --release -p wattle-cli
-wattle=target/release/wattle
+wattle=${CARGO_TARGET_DIR:-target}/release/wattle
 
 mkdir -p "$kafka"
 port=$(cat "$kafka/port" 2>/dev/null || free_port)
