@@ -15,7 +15,9 @@ use rows::{Row, Run};
 pub(crate) fn run(args: &CompareArgs) -> Result<bool> {
     let before = machine::load_average();
     let setting = Setting::prepare(&args.only, &args.load, args.latency_seconds > 0)?;
-    let mut rows: Vec<Row> = args.only.iter().map(|kind| Row::new(*kind)).collect();
+    let missing = setting.kit.kstreams.as_ref().err().filter(|_| args.only.contains(&Kind::Kstreams)).cloned();
+    let there = args.only.iter().filter(|kind| **kind != Kind::Kstreams || missing.is_none());
+    let mut rows: Vec<Row> = there.map(|kind| Row::new(*kind)).collect();
     for round in 0..args.load.rounds as usize {
         for turn in 0..rows.len() {
             // Whoever comes first has a cooler machine; so they take turns.
@@ -34,15 +36,13 @@ pub(crate) fn run(args: &CompareArgs) -> Result<bool> {
         }
     }
     drop(setting);
-    print(args, &rows, [before, machine::load_average()])?;
+    let left_out = missing.map(|reason| format!("{} is left out: {reason}", Kind::Kstreams.title()));
+    print(args, &rows, left_out, [before, machine::load_average()])?;
     Ok(rows.iter().all(|row| row.error.is_none()))
 }
 
 fn measure(setting: &Setting, kind: Kind, round: usize, latency_seconds: u64) -> Result<Run> {
     let title = kind.title();
-    if kind == Kind::Kstreams {
-        setting.kit.kstreams.as_ref().map_err(|reason| format!("left out: {reason}"))?;
-    }
     let throughput = throughput::measure(setting, kind, &format!("{kind}-{round}"), None)?;
     eprintln!("{title}: {throughput}");
     let at = |partitions: i32| {
@@ -53,15 +53,19 @@ fn measure(setting: &Setting, kind: Kind, round: usize, latency_seconds: u64) ->
     };
     let wanted = latency_seconds > 0;
     let all = wanted.then(|| at(setting.load.partitions)).transpose()?;
-    // One loop a partition is one loop here.
-    let one = (wanted && kind != Kind::RawEach).then(|| at(1)).transpose()?;
+    let one = match setting.load.partitions {
+        1 => all,
+        // One loop a partition is one loop then.
+        _ => (wanted && kind != Kind::RawEach).then(|| at(1)).transpose()?,
+    };
     Ok(Run { throughput, all, one })
 }
 
-fn print(args: &CompareArgs, rows: &[Row], [before, after]: [f64; 2]) -> Result<()> {
+fn print(args: &CompareArgs, rows: &[Row], left_out: Option<String>, [before, after]: [f64; 2]) -> Result<()> {
     let table = rows::table(rows, &args.load);
     let mut notes: Vec<String> =
         rows.iter().filter_map(|row| Some(format!("{}: {}", row.kind.title(), row.error.as_ref()?))).collect();
+    notes.extend(left_out);
     notes.push(format!(
         "load: {} records of {} bytes over {} partitions; latency at {} records/s for {} s; rounds: {}",
         args.load.records,
