@@ -38,7 +38,15 @@ pub(crate) struct Producer {
     client: BaseProducer<Context>,
     /// Sent, and not reported yet.
     outstanding: usize,
+    /// From this time on a commit may have been sent a second time.
+    resent_after: Duration,
+    /// See [`Producer::may_have_sent_twice`].
+    sent_twice: bool,
 }
+
+/// librdkafka sends a request again when `socket.timeout.ms` (60 s) has passed, or when a connection is lost. A commit that takes this
+/// long is suspected of either.
+const SUSPICIOUS: Duration = Duration::from_secs(10);
 
 /// Why a set of outputs was not delivered or committed.
 #[derive(Debug)]
@@ -115,12 +123,21 @@ impl Producer {
         let client = BaseProducer::from_config_and_context(&client_config, Context(LogGate::new(&config.name)))
             .map_err(client::refused)?;
         let events = Events::of(client.client().native_ptr());
-        Ok(Producer { events, client, outstanding: 0 })
+        let socket_timeout = config.properties.get("socket.timeout.ms").and_then(|millis| millis.parse().ok());
+        let resent_after = socket_timeout.map_or(SUSPICIOUS, Duration::from_millis).min(SUSPICIOUS);
+        Ok(Producer { events, client, outstanding: 0, resent_after, sent_twice: false })
     }
 
     /// Fences every other producer with this transactional id, and ends the transaction that it may have open.
     pub(crate) fn init_transactions(&self, timeout: Duration) -> Result<(), Error> {
         Ok(self.client.init_transactions(timeout)?)
+    }
+
+    /// Whether the end of the last transaction may have been sent more than once. The transaction protocol that librdkafka speaks does
+    /// not tell transactions of one epoch apart: a late copy would commit the *next* transaction half way. A new producer has a
+    /// new epoch, which refuses the copy.
+    pub(crate) fn may_have_sent_twice(&self) -> bool {
+        self.sent_twice
     }
 
     /// One transaction: outputs in their order, positions, commit. On failure the transaction is aborted as far as the error
@@ -238,9 +255,15 @@ impl Producer {
 
     /// Repeats the same call while it asks for that: its outcome stays open until it answers.
     fn commit(&mut self, deadline: Instant) -> Result<(), Failure> {
+        let started = Instant::now();
         loop {
             let error: Error = match self.client.commit_transaction(left(deadline)) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    // Nothing is in flight, so that only news of the connection can be in the queue.
+                    let lost = self.events.poll(Duration::ZERO, |_| {}).is_some();
+                    self.sent_twice |= lost || started.elapsed() >= self.resent_after;
+                    return Ok(());
+                }
                 Err(error) => error.into(),
             };
             if error.verdict() != Verdict::Retry {
@@ -250,12 +273,14 @@ impl Producer {
                 return Err(Failure { error, refused: None, outcome_unknown: true });
             }
             tracing::debug!("repeating the commit: {error}");
+            self.sent_twice = true;
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Aborts. librdkafka first waits for the reports of what it throws away, so somebody has to take them meanwhile.
     fn abort(&mut self, timeout: Duration) -> Result<(), Failure> {
+        let started = Instant::now();
         let client = &self.client;
         let (events, outstanding) = (&self.events, &mut self.outstanding);
         let result = std::thread::scope(|scope| {
@@ -268,6 +293,7 @@ impl Producer {
         while *outstanding > 0 && client.in_flight_count() > 0 {
             events.poll(Duration::from_millis(10), |_| *outstanding -= 1);
         }
+        self.sent_twice |= started.elapsed() >= self.resent_after;
         match result {
             Ok(Ok(())) => Ok(()),
             // An abort that does not come to an end leaves the same doubt as such a commit, except that nothing can be committed:

@@ -53,6 +53,10 @@ impl<S: Transformer> Lane<S> {
             pause = (pause * 2).min(Duration::from_secs(1));
         }
         self.applied(positions);
+        if matches!(&self.committer, Committer::Transactions { producer: Some(producer), .. } if producer.may_have_sent_twice())
+        {
+            self.restart(&kafka::Error::text("the last commit was slow and may have been sent twice"))?;
+        }
         Ok(Outcome::Committed)
     }
 
@@ -111,7 +115,7 @@ impl<S: Transformer> Lane<S> {
         };
         *producer = None;
         self.shared.metrics.restart();
-        if reason.is_fenced() && !self.survives_fence(reason)? {
+        if !self.still_ours(reason)? {
             return Ok(Outcome::Dropped);
         }
         let shared = self.shared.clone();
@@ -131,9 +135,9 @@ impl<S: Transformer> Lane<S> {
         Ok(Outcome::Restarted)
     }
 
-    /// Whether to fence in turn. A process that was stopped for long believes that the partition is still its own; if it fenced
-    /// back at once, it would throw out the rightful owner. So the coordinator is asked first.
-    fn survives_fence(&mut self, reason: &kafka::Error) -> Result<bool, Error> {
+    /// Whether to fence anew. A process that was stopped for long believes that the partition is still its own; if it fenced at
+    /// once, it would throw out the rightful owner. So the coordinator is asked first.
+    fn still_ours(&mut self, reason: &kafka::Error) -> Result<bool, Error> {
         let name = self.name();
         let started = Instant::now();
         loop {
@@ -141,21 +145,27 @@ impl<S: Transformer> Lane<S> {
                 break;
             }
             match self.shared.consumer.ownership(self.number, Duration::from_secs(5)) {
-                Ok(Ownership::Ours) => return self.count_fence(&name).map(|()| true),
+                Ok(Ownership::Ours) if reason.is_fenced() => return self.count_fence(&name).map(|()| true),
+                Ok(Ownership::Ours) => return Ok(true),
                 Ok(Ownership::NotOurs) => break,
                 Ok(Ownership::Undecided) => {}
                 Err(error) => tracing::debug!("{name}: ask who owns the partition: {error}"),
             }
             if started.elapsed() > FENCE_WINDOW {
-                let what = format!("{name}: was fenced ({reason}); asking the group who owns the partition");
+                let what = format!("{name}: {reason}; asking the group who owns the partition");
                 return Err(Error::Stuck { what, within: FENCE_WINDOW });
             }
             thread::sleep(Duration::from_millis(100));
         }
+        let why = if reason.is_fenced() {
+            "was fenced: another process uses this transactional id, or this one was paused for longer than its session"
+                .to_owned()
+        } else {
+            format!("lost its producer ({reason})")
+        };
         tracing::warn!(
             stream = %self.shared.config.name,
-            "{name} was fenced: another process uses this transactional id, or this one was paused for longer than its session. \
-             Partition {} was given to another member; closed",
+            "{name} {why}. Partition {} was given to another member; closed",
             self.number
         );
         for task in self.tasks.values_mut() {

@@ -234,6 +234,10 @@ impl<S: Transformer> Lane<S> {
                 Outcome::Committed => {
                     shared.metrics.batch(until - from, messages, dead_letters, started.elapsed());
                     from = until;
+                    // The lane may have to begin anew behind this commit; then the rest of the batch is read again.
+                    if self.in_state(Lifecycle::Running).is_empty() {
+                        return Ok(());
+                    }
                 }
                 Outcome::Dropped | Outcome::Restarted => return Ok(()),
             }
