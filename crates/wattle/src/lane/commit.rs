@@ -42,6 +42,9 @@ impl<S: Transformer> Lane<S> {
             match failure.error.verdict() {
                 _ if failure.outcome_unknown => return self.restart(&failure.error),
                 Verdict::RestartLane => return self.restart(&failure.error),
+                Verdict::AbortBatch | Verdict::Retry if self.may_have_sent_twice() => {
+                    return self.restart(&failure.error);
+                }
                 Verdict::AbortBatch | Verdict::Retry if started.elapsed() < patience => {
                     self.shared.metrics.abort();
                     let (stream, lane) = (&self.shared.config.name, self.name());
@@ -53,8 +56,7 @@ impl<S: Transformer> Lane<S> {
             pause = (pause * 2).min(Duration::from_secs(1));
         }
         self.applied(positions);
-        if matches!(&self.committer, Committer::Transactions { producer: Some(producer), .. } if producer.may_have_sent_twice())
-        {
+        if self.may_have_sent_twice() {
             self.restart(&kafka::Error::text("the last commit was slow and may have been sent twice"))?;
         }
         Ok(Outcome::Committed)
@@ -94,6 +96,13 @@ impl<S: Transformer> Lane<S> {
             Ok(()) => Attempt::Committed,
             Err(failure) => Attempt::Failed(failure),
         })
+    }
+
+    fn may_have_sent_twice(&self) -> bool {
+        match &self.committer {
+            Committer::Transactions { producer: Some(producer), .. } => producer.may_have_sent_twice(),
+            _ => false,
+        }
     }
 
     fn applied(&mut self, positions: &[(TopicPartition, Position)]) {
