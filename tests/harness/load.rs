@@ -13,6 +13,9 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, Prod
 
 use super::cluster::client;
 
+/// A running load writes what is due this often.
+const TICK: Duration = Duration::from_millis(5);
+
 /// Where records go, in turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
@@ -53,12 +56,13 @@ impl Load {
             let begin = Instant::now();
             let mut next = from;
             while !stopped.load(Ordering::Relaxed) {
-                let due = begin + Duration::from_nanos((next - from) * 1_000_000_000 / per_second);
-                while let Some(rest) = due.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
-                    producer.poll(rest.min(Duration::from_millis(5)));
+                let due = begin.elapsed().as_millis() as u64 * per_second / 1000;
+                while next - from < due {
+                    load.send_one(&producer, next);
+                    next += 1;
                 }
-                load.send_one(&producer, next);
-                next += 1;
+                producer.poll(Duration::ZERO);
+                thread::sleep(TICK);
             }
             finish(&producer);
             next

@@ -109,18 +109,29 @@ fn settled_before_release(room: &Room, api: Api) {
 
 /// The commit's answer does not come in time while its owner lives on; it must not end a later transaction half way.
 pub(super) fn a_commit_that_is_late_never_ends_the_next_transaction(room: &Room) {
-    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
-    let proxy = room.broker().proxy();
+    late_commit(room, "patient", "{}");
+}
+
+/// The same where the client gives up on the connection long before the transaction's timeout, and asks again on a new one.
+pub(super) fn a_commit_that_was_sent_twice_never_ends_the_next_transaction(room: &Room) {
+    for round in 0..room.number(2, 10) {
+        late_commit(room, &format!("hasty{round}"), "{socket.timeout.ms: 1000}");
+    }
+}
+
+fn late_commit(room: &Room, part: &str, producer: &'static str) {
+    let (input, output) = (room.topic(&format!("{part}.in"), 1), room.topic(&format!("{part}.out"), 1));
+    let (proxy, name) = (room.broker().proxy(), room.name(part));
     let pipeline = Pipeline {
-        brokers: proxy.address().to_owned(),
         transaction_timeout: Some("5s"),
-        ..room.copy(&[&input], &output)
+        producer,
+        ..Pipeline::copy(proxy.address(), &name, &[&input], &output)
     };
     let load = room.load(&[&input], 1).start(0, 1000);
     let mut process = room.run(&pipeline);
-    let group = room.cluster().group(&room.group());
+    let group = room.cluster().group(&name);
     wait_until("it works", PATIENCE, || group.progress(&[&input]) > 500);
-    let hold = proxy.hold_one(Api::EndTxn, &format!("{}-0", room.group()));
+    let hold = proxy.hold_one(Api::EndTxn, &format!("{name}-0"));
     hold.wait_held(PATIENCE);
     // Nothing commits while it is held; whatever is committed then came after it.
     let seen = group.progress(&[&input]);

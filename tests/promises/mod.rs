@@ -35,7 +35,8 @@ promises! {
         a_late_commit_after_the_takeover_is_refused,
         late_positions_are_refused,
         late_outputs_are_refused,
-        a_commit_that_is_late_never_ends_the_next_transaction;
+        a_commit_that_is_late_never_ends_the_next_transaction,
+        a_commit_that_was_sent_twice_never_ends_the_next_transaction;
     start:
         a_new_group_that_crashes_before_its_first_batch_loses_nothing_after_its_first_start,
         a_position_before_the_first_record_is_loud,
