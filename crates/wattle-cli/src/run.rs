@@ -38,7 +38,7 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status) -> Result<(), Failure> {
         return Err(failure);
     }
     if stop.is_stopped() {
-        status.note("stopped cleanly: all committed");
+        status.note("stopped cleanly: everything processed is committed");
     } else if status.is_live()
         && let Some(next) = next(&ends, &told)
     {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::kafka;
 use crate::lane::Sink;
 
 /// Further librdkafka properties, by name.
@@ -203,9 +204,9 @@ impl WorkerConfig {
         for (role, properties) in
             [(ClientRole::Consumer, &self.consumer_properties), (ClientRole::Producer, &self.producer_properties)]
         {
-            for name in properties.keys() {
-                if let Some(reason) = owned_property(role, name) {
-                    problems.push(format!("client property {name} cannot be set: {reason}"));
+            for (name, value) in properties {
+                if let Some(problem) = property_problem(role, name, value) {
+                    problems.push(format!("client property {name}: {problem}"));
                 }
             }
         }
@@ -249,9 +250,20 @@ pub fn owned_property(role: ClientRole, name: &str) -> Option<&'static str> {
         "compression.type" | "compression.codec" => "the compression key of the output sets it",
         "partitioner" => "keyed records must land where Java producers put them",
         "delivery.report.only.error" | "dr_cb" | "dr_msg_cb" => "every delivery is checked",
+        // Names that librdkafka takes for others: which of two spellings wins would be left to chance.
+        "queue.buffering.max.ms" => "set linger.ms",
         _ => return None,
     };
     Some(reason)
+}
+
+/// What is wrong with a librdkafka property; `None` if nothing is. The value is never in the text.
+#[must_use]
+pub fn property_problem(role: ClientRole, name: &str, value: &str) -> Option<String> {
+    match owned_property(role, name) {
+        Some(reason) => Some(format!("cannot be set: {reason}")),
+        None => kafka::property_problem(name, value),
+    }
 }
 
 #[cfg(test)]

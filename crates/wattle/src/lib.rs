@@ -22,7 +22,7 @@ mod worker;
 
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, SinkFactory, StartFrom, WorkerConfig,
-    owned_property,
+    owned_property, property_problem,
 };
 pub use error::{Error, Exit};
 pub use kafka::{Batch, Header, Offset, Position, Record};

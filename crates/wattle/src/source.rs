@@ -8,7 +8,7 @@ use crate::kafka::Batch;
 use crate::lane::Sink;
 use crate::metrics::Metrics;
 use crate::stage::{Output, Transformer};
-use crate::task::process;
+use crate::task::process::{self, Done};
 use crate::worker::Stop;
 
 /// Gives records in order, from one thread.
@@ -37,6 +37,9 @@ pub enum Fill {
 /// Runs a source to its end, or until `stop`: fill, process, deliver, and again. Without a position that is committed with
 /// the outputs this is at least once: a restart begins at the source's beginning.
 ///
+/// Returns whether the source came to its end with everything delivered; after a stop, what was read and not processed yet
+/// (at most a batch) is not delivered.
+///
 /// # Errors
 /// Those of the source, the stage and the sink.
 pub fn run_source<S: Transformer>(
@@ -47,8 +50,10 @@ pub fn run_source<S: Transformer>(
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let runtime = process::Runtime::new()?;
+    // What was processed is worth delivering: a stop takes effect where a batch is cut.
+    let never = Stop::new();
     let mut batch = Batch::new(source.topics());
     let mut output = Output::default();
     while !stop.is_stopped() {
@@ -56,12 +61,12 @@ pub fn run_source<S: Transformer>(
         let fill = source.fill(&mut batch, limits)?;
         let mut from = 0;
         while from < batch.len() {
+            if stop.is_stopped() {
+                return Ok(false);
+            }
             output.clear();
-            let process::Done { until, dead_letters } =
-                match process::run(stage, &batch, from, &mut output, limits, dead_letter_topic, &runtime, stop)? {
-                    Some(done) => done,
-                    None => return Ok(()),
-                };
+            let done = process::run(stage, &batch, from, &mut output, limits, dead_letter_topic, &runtime, &never)?;
+            let Done { until, dead_letters } = done.expect("nobody can stop it");
             let started = Instant::now();
             sink.deliver(&batch, &output)?;
             metrics.batch(until - from, output.len() - dead_letters, dead_letters, started.elapsed());
@@ -70,8 +75,8 @@ pub fn run_source<S: Transformer>(
         match fill {
             Fill::More => {}
             Fill::Wait(time) => stop.wait(time),
-            Fill::End => break,
+            Fill::End => return Ok(true),
         }
     }
-    Ok(())
+    Ok(false)
 }

@@ -2,11 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    Batch, BatchLimits, Delivery, Error, Fill, KafkaSink, KafkaSinkConfig, Metrics, Sink, SinkFactory, Source, Stop,
-    Worker, WorkerConfig, run_source,
+    BatchLimits, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Sink, SinkFactory, Source, Stop, Worker,
+    WorkerConfig, run_source,
 };
 
 use super::file::FileSource;
@@ -124,7 +124,16 @@ fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFact
                 compression: output.compression,
                 properties: output.client,
             };
-            Box::new(move || Ok(Box::new(KafkaSink::connect(&config)?) as Box<dyn Sink>))
+            // Connected and checked once, by the first task that needs it.
+            let factory = Mutex::new(None);
+            Box::new(move || {
+                let mut factory = factory.lock().unwrap_or_else(PoisonError::into_inner);
+                let make = match &mut *factory {
+                    Some(make) => make,
+                    none => none.insert(KafkaSink::factory(&config)?),
+                };
+                Ok(Box::new(make()?) as Box<dyn Sink>)
+            })
         }
         Output::Stdout { append_newline } => Box::new(move || Ok(Box::new(StdoutSink::new(append_newline)))),
         Output::Drop => Box::new(|| Ok(Box::new(DropSink))),
@@ -180,34 +189,14 @@ impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
     fn run(self, stop: &Stop) -> Result<bool, Error> {
         let mut sink = (self.sink)()?;
-        let source: Box<dyn Source> = match self.input {
+        let mut source: Box<dyn Source> = match self.input {
             Input::File(file) => Box::new(FileSource::open(&file.path)?),
             Input::Generate(input) => Box::new(GenerateSource::new(input)),
             Input::Kafka(_) => unreachable!("a kafka input has a worker"),
         };
-        let mut source = Ending { source, ended: false };
         let dead_letter_topic = self.dead_letter_topic.as_deref();
-        run_source(&mut source, &self.chain, &mut *sink, dead_letter_topic, &self.limits, &self.metrics, stop)
-            .map_err(name_line)?;
-        Ok(source.ended)
-    }
-}
-
-/// Remembers that a source came to its end. The stage never waits, so that a last batch is never cut off by a stop.
-struct Ending {
-    source: Box<dyn Source>,
-    ended: bool,
-}
-
-impl Source for Ending {
-    fn fill(&mut self, batch: &mut Batch, limits: &BatchLimits) -> Result<Fill, Error> {
-        let fill = self.source.fill(batch, limits)?;
-        self.ended = fill == Fill::End;
-        Ok(fill)
-    }
-
-    fn topics(&self) -> Vec<String> {
-        self.source.topics()
+        run_source(&mut *source, &self.chain, &mut *sink, dead_letter_topic, &self.limits, &self.metrics, stop)
+            .map_err(name_line)
     }
 }
 

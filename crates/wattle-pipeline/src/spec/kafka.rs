@@ -1,6 +1,6 @@
 //! What Kafka inputs and outputs have in common: brokers, topic names, client properties.
 
-use wattle::{ClientProperties, ClientRole, owned_property};
+use wattle::{ClientProperties, ClientRole, property_problem};
 
 use super::Surroundings;
 use crate::yaml::{Field, Map};
@@ -67,10 +67,10 @@ pub(super) fn client(map: &mut Map, role: ClientRole) -> ClientProperties {
     let mut properties = ClientProperties::new();
     let Some(client) = map.get_filled("client").and_then(|field| Map::of(&field)) else { return properties };
     for (name, field) in client.entries() {
-        if let Some(reason) = owned_property(role, name) {
-            field.problem(format!("cannot be set: {reason}"));
-        } else if let Some(value) = field.string() {
-            properties.insert(name.to_owned(), value);
+        let Some(value) = field.string() else { continue };
+        match property_problem(role, name, &value) {
+            Some(problem) => field.problem(problem),
+            None => drop(properties.insert(name.to_owned(), value)),
         }
     }
     properties

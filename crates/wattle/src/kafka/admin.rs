@@ -7,6 +7,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::config::FromClientConfigAndContext;
 
 use super::client::{self, LogGate};
+use super::ffi;
 use crate::config::ClientProperties;
 use crate::error::Error;
 use crate::kafka;
@@ -47,6 +48,11 @@ impl Admin {
             topics: metadata.topics().iter().map(|topic| (topic.name().to_owned(), count(topic))).collect(),
             broker: metadata.brokers().first().map_or(-1, rdkafka::metadata::MetadataBroker::id),
         })
+    }
+
+    /// The ids of topics that are there.
+    pub(crate) fn topic_ids(&self, topics: &[String]) -> Result<BTreeMap<String, String>, kafka::Error> {
+        ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)
     }
 
     /// A setting of a broker of the cluster; `None` if it does not tell.

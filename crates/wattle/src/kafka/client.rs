@@ -32,10 +32,25 @@ pub(super) fn with_user(mut config: ClientConfig, properties: &ClientProperties)
     config
 }
 
+/// What librdkafka has against a property, without its value, which may be a secret.
+pub(crate) fn property_problem(name: &str, value: &str) -> Option<String> {
+    match ClientConfig::new().set(name, value).create_native_config() {
+        Err(KafkaError::ClientConfig(_, reason, ..)) if !value.is_empty() => Some(reason.replace(value, "…")),
+        Err(error) => Some(error.to_string()),
+        Ok(_) => None,
+    }
+}
+
 /// A client that cannot be made has a property that librdkafka does not know, or a value that it refuses.
 pub(super) fn refused(error: KafkaError) -> Error {
     let problem = match error {
-        KafkaError::ClientConfig(_, reason, property, _) => format!("client property {property}: {reason}"),
+        // The reason may quote the value, which may be a secret.
+        KafkaError::ClientConfig(_, reason, property, value) if value.is_empty() => {
+            format!("client property {property}: {reason}")
+        }
+        KafkaError::ClientConfig(_, reason, property, value) => {
+            format!("client property {property}: {}", reason.replace(&value, "…"))
+        }
         other => other.to_string(),
     };
     Error::Config { problems: vec![problem] }

@@ -7,7 +7,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
+use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::topic_partition_list::{Offset as RdOffset, TopicPartitionList};
 use rdkafka_sys::rd_kafka_resp_err_t as RespErr;
 
@@ -167,7 +167,10 @@ impl<L: RebalanceListener> Consumer<L> {
     pub(crate) fn ownership(&self, partition: i32, timeout: Duration) -> Result<Ownership, Error> {
         let Some(token) = self.token() else { return Ok(Ownership::NotOurs) };
         let groups = self.inner.fetch_group_list(Some(&self.group), timeout)?;
-        let Some(group) = groups.groups().first() else { return Ok(Ownership::NotOurs) };
+        // A coordinator that is moving or loading answers with nothing, which says nothing about us.
+        let Some(group) = groups.groups().first().filter(|group| !group.members().is_empty()) else {
+            return Ok(Ownership::Undecided);
+        };
         let member = token.member_id();
         let Some(us) = group.members().iter().find(|other| other.id() == member) else {
             return Ok(Ownership::NotOurs);
@@ -291,13 +294,7 @@ impl<L: RebalanceListener> PartitionQueue<L> {
 }
 
 fn push(batch: &mut Batch, topic: usize, message: &BorrowedMessage<'_>) {
-    let headers: Vec<Header> = message.headers().map_or_else(Vec::new, |headers| {
-        let owned = |h: rdkafka::message::Header<'_, &[u8]>| Header {
-            name: h.key.to_owned(),
-            value: h.value.map(<[u8]>::to_vec),
-        };
-        headers.iter().map(owned).collect()
-    });
+    let (headers, unreadable) = headers(message);
     batch.push(
         topic,
         &Record {
@@ -310,6 +307,23 @@ fn push(batch: &mut Batch, topic: usize, message: &BorrowedMessage<'_>) {
             headers: &headers,
         },
     );
+    if unreadable {
+        batch.mark_unreadable("a header name is not UTF-8 text");
+    }
+}
+
+/// The headers, and whether a name had to be changed to become text.
+pub(super) fn headers(message: &BorrowedMessage<'_>) -> (Vec<Header>, bool) {
+    let mut unreadable = false;
+    let headers = ffi::headers(message).into_iter().map(|(name, value)| {
+        let name = String::from_utf8(name).unwrap_or_else(|error| {
+            unreadable = true;
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        });
+        Header { name, value }
+    });
+    let headers = headers.collect();
+    (headers, unreadable)
 }
 
 pub(crate) struct Context<L> {

@@ -66,6 +66,22 @@ impl Error {
         matches!(self.code, Some(Code::AutoOffsetReset | Code::OffsetOutOfRange))
     }
 
+    /// Whether the same question may be answered a moment later.
+    pub(crate) fn is_transient(&self) -> bool {
+        let code = self.code;
+        self.verdict == Verdict::Retry
+            || matches!(
+                code,
+                Some(
+                    Code::NotLeaderForPartition
+                        | Code::LeaderNotAvailable
+                        | Code::OffsetNotAvailable
+                        | Code::BrokerTransportFailure
+                        | Code::AllBrokersDown
+                )
+            )
+    }
+
     pub(crate) fn is_timeout(&self) -> bool {
         matches!(self.code, Some(Code::OperationTimedOut | Code::RequestTimedOut | Code::WaitingForCoordinator))
     }

@@ -31,6 +31,11 @@ impl GroupView {
             .map_err(client::refused)
     }
 
+    /// First offset that a partition still has, and its high watermark.
+    pub(crate) fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
+        Ok(self.0.fetch_watermarks(topic, partition, timeout)?)
+    }
+
     /// The group's last committed positions.
     pub(crate) fn committed(
         &self,

@@ -93,13 +93,8 @@ impl From<KafkaError> for Failure {
 
 impl Producer {
     pub(crate) fn new(config: &ProducerConfig) -> Result<Self, WattleError> {
-        let mut client_config = client::with_user(client::base(&config.name, &config.brokers), &config.properties);
+        let mut client_config = client::base(&config.name, &config.brokers);
         client_config
-            .set("enable.idempotence", "true")
-            .set("acks", &config.acks)
-            .set("compression.type", config.compression.name())
-            // Java's, so that a key finds the partition that any Java producer would give it.
-            .set("partitioner", "murmur2_random")
             .set("linger.ms", "0")
             // Right after a commit the coordinator still writes markers and answers CONCURRENT_TRANSACTIONS; the default of 100 ms
             // would make that the length of every second transaction. It grows exponentially.
@@ -108,6 +103,13 @@ impl Producer {
             // The topic's limit decides, not the client's.
             .set("message.max.bytes", "1000000000")
             .set("batch.size", config.batch_size.to_string());
+        client_config = client::with_user(client_config, &config.properties);
+        client_config
+            .set("enable.idempotence", "true")
+            .set("acks", &config.acks)
+            .set("compression.type", config.compression.name())
+            // Java's, so that a key finds the partition that any Java producer would give it.
+            .set("partitioner", "murmur2_random");
         match &config.transaction {
             Some((id, timeout)) => {
                 client_config
@@ -316,8 +318,9 @@ struct Refusals {
 
 impl Refusals {
     fn add(&mut self, code: Code, refused: Refused) {
-        // What was purged, was purged because of another. Of a batch refused for its size the largest record is the likely cause.
-        let purged = |code| matches!(code, Code::PurgeQueue | Code::PurgeInflight);
+        // What was purged, or was refused for a neighbour in its batch, failed because of another. Of a batch refused for its size
+        // the largest record is the likely cause.
+        let purged = |code| matches!(code, Code::PurgeQueue | Code::PurgeInflight | Code::InvalidDifferentRecord);
         let replace = match &self.worst {
             None => true,
             Some((worst, _)) if purged(*worst) != purged(code) => purged(*worst),

@@ -38,6 +38,7 @@ pub struct Batch {
     topics: Vec<String>,
     entries: Vec<Entry>,
     bytes: Vec<u8>,
+    header_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -49,13 +50,20 @@ struct Entry {
     key: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Vec<Header>,
+    /// Why the record cannot be given to a stage as it is.
+    unreadable: Option<&'static str>,
+}
+
+/// Bytes of names and values.
+pub(crate) fn header_bytes(headers: &[Header]) -> usize {
+    headers.iter().map(|header| header.name.len() + header.value.as_ref().map_or(0, Vec::len)).sum()
 }
 
 impl Batch {
     /// An empty batch of records from these topics; records are ordered as their topics are here.
     #[must_use]
     pub fn new(topics: Vec<String>) -> Self {
-        Batch { topics, entries: Vec::new(), bytes: Vec::new() }
+        Batch { topics, ..Batch::default() }
     }
 
     /// Copies a record in. `topic` is an index into the topics given to [`Batch::new`]; `record.topic` is not looked at.
@@ -70,7 +78,20 @@ impl Batch {
             key,
             value,
             headers: record.headers.to_vec(),
+            unreadable: None,
         });
+        self.header_bytes += header_bytes(record.headers);
+    }
+
+    /// Says of the record that was added last that no stage may have it, and why.
+    pub(crate) fn mark_unreadable(&mut self, reason: &'static str) {
+        if let Some(entry) = self.entries.last_mut() {
+            entry.unreadable = Some(reason);
+        }
+    }
+
+    pub(crate) fn unreadable(&self, index: usize) -> Option<&'static str> {
+        self.entries[index].unreadable
     }
 
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -119,16 +140,17 @@ impl Batch {
         self.entries.is_empty()
     }
 
-    /// Bytes of all keys and values.
+    /// Bytes of all keys, values and headers.
     #[must_use]
     pub fn byte_len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.header_bytes
     }
 
     /// Removes the records; the memory stays.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
+        self.header_bytes = 0;
     }
 }
 

@@ -6,9 +6,10 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::{Offset as At, TopicPartitionList};
 
+use super::consumer::headers;
 use super::{Error as ClientError, Header, Offset};
 use crate::config::{ClientProperties, ClientRole, owned_property};
 use crate::error::Error;
@@ -172,13 +173,6 @@ fn failed(what: String, source: KafkaError) -> Error {
 }
 
 fn owned(message: &BorrowedMessage<'_>) -> OwnedRecord {
-    let headers = message.headers().map(|headers| {
-        let owned = |h: rdkafka::message::Header<'_, &[u8]>| Header {
-            name: h.key.to_owned(),
-            value: h.value.map(<[u8]>::to_vec),
-        };
-        headers.iter().map(owned).collect()
-    });
     OwnedRecord {
         topic: message.topic().to_owned(),
         partition: message.partition(),
@@ -186,7 +180,7 @@ fn owned(message: &BorrowedMessage<'_>) -> OwnedRecord {
         timestamp: message.timestamp().to_millis(),
         key: message.key().map(<[u8]>::to_vec),
         value: message.payload().map(<[u8]>::to_vec),
-        headers: headers.unwrap_or_default(),
+        headers: headers(message).0,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Makes a batch durable: the one transaction path, and what follows from its failures.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,10 @@ impl<S: Transformer> Lane<S> {
                 }
                 // Delivered once: only the positions are tried again.
                 self.output.clear();
+                // The delivery may have outlasted the wait of a revocation; the positions are the next owner's then.
+                if !self.tasks_are_ours() {
+                    return Ok(Attempt::Dropped);
+                }
                 shared.consumer.commit(positions).map_err(Failure::from)
             }
         };
@@ -200,8 +205,11 @@ impl<S: Transformer> Lane<S> {
     }
 
     fn explain(&self, failure: Failure) -> Error {
-        refusal(&failure, &self.output, &self.batch, |topic| self.shared.topic_limit(topic))
-            .unwrap_or_else(|| Error::Kafka { what: format!("{}: commit", self.name()), source: failure.error })
+        refusal(&failure, &self.output, &self.batch, |topic| self.shared.topic_limit(topic)).unwrap_or_else(|| {
+            let topics: BTreeSet<&str> = self.output.iter().map(|message| message.topic).collect();
+            let topics = if topics.is_empty() { "no outputs".to_owned() } else { Vec::from_iter(topics).join(", ") };
+            Error::Kafka { what: format!("{}: commit ({topics})", self.name()), source: failure.error }
+        })
     }
 }
 

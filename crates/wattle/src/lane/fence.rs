@@ -21,8 +21,12 @@ impl<S: Transformer> Lane<S> {
         let task_name = format!("task {number}");
         let mut fenced_now = false;
         loop {
-            fenced_now |= self.fence()?;
             let shared = self.shared.clone();
+            // A fence throws out whoever has the partition, so it is asked just before.
+            if !shared.assignment.is_current(number, self.tasks[&number].incarnation) {
+                return Ok(());
+            }
+            fenced_now |= self.fence()?;
             let task = &self.tasks[&number];
             let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);
             let ours = || shared.assignment.is_current(number, incarnation);
@@ -122,7 +126,7 @@ impl<S: Transformer> Lane<S> {
         }
         let places: Vec<_> = task.partitions.iter().cloned().zip(found.iter().copied()).collect();
         for (partition, position) in &places {
-            positions::check_range(&shared.consumer, &shared.config.group, partition, *position)?;
+            positions::check_range(&shared.view, &shared.config.group, partition, *position)?;
         }
         let failed = |what: &str| format!("{name}: {what} {}", positions::names(&task.partitions));
         let thread = std::thread::current();

@@ -318,7 +318,7 @@ fn read_failed<S>(
 ) -> Result<(), Error> {
     let topic = &shared.topics[topic];
     if source.is_out_of_range() {
-        return positions::check_range(&shared.consumer, &shared.config.group, &(topic.clone(), task), from);
+        return positions::check_range(&shared.view, &shared.config.group, &(topic.clone(), task), from);
     }
     Err(Error::Kafka { what: format!("{}: read {topic}", shared.task(task)), source })
 }

@@ -1,5 +1,6 @@
 //! Where outputs go when there is no transaction: to Kafka, or to a sink of the caller's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::commit::refusal;
@@ -39,8 +40,8 @@ pub struct KafkaSinkConfig {
 /// Writes to Kafka without a transaction. Every delivery is confirmed before positions move on; what a broker does not take in
 /// time stops the worker.
 pub struct KafkaSink {
-    config: KafkaSinkConfig,
-    admin: Admin,
+    name: String,
+    admin: Arc<Admin>,
     producer: Producer,
 }
 
@@ -53,9 +54,17 @@ impl KafkaSink {
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Topics`], and [`Error::Config`] for properties that the client refuses.
     pub fn connect(config: &KafkaSinkConfig) -> Result<Self, Error> {
-        let admin = Admin::new(&config.name, &config.brokers, &config.properties)?;
+        Self::factory(config)?()
+    }
+
+    /// Connects and checks once, for any number of sinks.
+    ///
+    /// # Errors
+    /// As [`KafkaSink::connect`].
+    pub fn factory(config: &KafkaSinkConfig) -> Result<impl Fn() -> Result<Self, Error> + Send + Sync + use<>, Error> {
+        let admin = Arc::new(Admin::new(&config.name, &config.brokers, &config.properties)?);
         check_topics(&admin.cluster()?, &config.brokers, &config.output_topics)?;
-        let producer = Producer::new(&ProducerConfig {
+        let producer = ProducerConfig {
             name: config.name.clone(),
             brokers: config.brokers.clone(),
             acks: config.acks.clone(),
@@ -63,8 +72,11 @@ impl KafkaSink {
             properties: config.properties.clone(),
             batch_size: batch_size(&admin, &config.output_topics),
             transaction: None,
-        })?;
-        Ok(KafkaSink { config: config.clone(), admin, producer })
+        };
+        Ok(move || {
+            let name = producer.name.clone();
+            Ok(KafkaSink { name, admin: admin.clone(), producer: Producer::new(&producer)? })
+        })
     }
 }
 
@@ -73,6 +85,6 @@ impl Sink for KafkaSink {
         let Err(failure) = self.producer.deliver(output, DELIVER) else { return Ok(()) };
         let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
         Err(refusal(&failure, output, batch, limit)
-            .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.config.name), source: failure.error }))
+            .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.name), source: failure.error }))
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::StageError;
-use crate::kafka::{Header, Record};
+use crate::kafka::{Header, Record, header_bytes};
 
 /// A record to be written. `None` as key or value is null; a null value is a tombstone.
 #[derive(Clone, Debug)]
@@ -94,6 +94,7 @@ impl<'a> Message<'a> {
 pub struct Output {
     entries: Vec<Entry>,
     bytes: Vec<u8>,
+    header_bytes: usize,
     /// Timestamp of the record that is being processed, for messages that set none.
     inherited: Option<i64>,
     /// Index in its batch of the record that is being processed.
@@ -135,6 +136,7 @@ pub struct Sent<'a> {
 pub(crate) struct Mark {
     entries: usize,
     bytes: usize,
+    header_bytes: usize,
 }
 
 impl Output {
@@ -145,6 +147,7 @@ impl Output {
         let topic = self.store(message.topic.as_bytes());
         let key = message.key.as_deref().map(|bytes| self.store(bytes));
         let value = message.value.as_deref().map(|bytes| self.store(bytes));
+        self.header_bytes += header_bytes(&message.headers);
         self.entries.push(Entry {
             topic,
             partition: message.partition,
@@ -201,6 +204,7 @@ impl Output {
     pub fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
+        self.header_bytes = 0;
     }
 
     /// Tells which record the following messages are made from.
@@ -210,16 +214,17 @@ impl Output {
     }
 
     pub(crate) fn byte_len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.header_bytes
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { entries: self.entries.len(), bytes: self.bytes.len() }
+        Mark { entries: self.entries.len(), bytes: self.bytes.len(), header_bytes: self.header_bytes }
     }
 
     /// Takes back what was sent since `mark`.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.entries.truncate(mark.entries);
         self.bytes.truncate(mark.bytes);
+        self.header_bytes = mark.header_bytes;
     }
 }

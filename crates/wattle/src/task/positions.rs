@@ -7,7 +7,7 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 
 use crate::config::StartFrom;
 use crate::error::Error;
-use crate::kafka::{Consumer, Position, RebalanceListener, TopicPartition};
+use crate::kafka::{self, Consumer, GroupView, Position, RebalanceListener, TopicPartition};
 
 /// One question to the broker. A position that a transaction holds open costs the whole of it, so it is short.
 const ASK: Duration = Duration::from_secs(1);
@@ -70,19 +70,21 @@ pub(crate) fn resolve<L: RebalanceListener>(
     start_from: StartFrom,
     topic_is_known: bool,
 ) -> Result<Position, Error> {
-    let (low, high) = watermarks(consumer, topic, partition)?;
+    let (low, high) = ends(topic, partition, || consumer.watermarks(topic, partition, WATERMARKS))?;
     Ok(Position(if start_from == StartFrom::Latest && !topic_is_known { high } else { low }))
 }
 
 /// Refuses a position that its partition does not have: with the records between, exactly once is gone, and only the operator
 /// can say how to go on.
-pub(crate) fn check_range<L: RebalanceListener>(
-    consumer: &Consumer<L>,
+///
+/// The end is the high watermark: a position behind the last stable offset is one that waits for a transaction of somebody else.
+pub(crate) fn check_range(
+    view: &GroupView,
     group: &str,
     (topic, partition): &(Arc<str>, i32),
     position: Position,
 ) -> Result<(), Error> {
-    let (low, high) = watermarks(consumer, topic, *partition)?;
+    let (low, high) = ends(topic, *partition, || view.watermarks(topic, *partition, WATERMARKS))?;
     let cause = if position.0 < low {
         format!("retention has removed {} records that were not processed", low - position.0)
     } else if position.0 > high {
@@ -101,10 +103,21 @@ pub(crate) fn check_range<L: RebalanceListener>(
     })
 }
 
-fn watermarks<L: RebalanceListener>(consumer: &Consumer<L>, topic: &str, partition: i32) -> Result<(i64, i64), Error> {
-    consumer
-        .watermarks(topic, partition, WATERMARKS)
-        .map_err(|source| Error::Kafka { what: format!("ask for the ends of {topic}/{partition}"), source })
+/// Asks again while the partition has no leader, or its leader is not ready: a broker that restarts must not end its clients.
+fn ends(topic: &str, partition: i32, ask: impl Fn() -> Result<(i64, i64), kafka::Error>) -> Result<(i64, i64), Error> {
+    let started = Instant::now();
+    loop {
+        match ask() {
+            Ok(ends) => return Ok(ends),
+            Err(error) if error.is_transient() && started.elapsed() < WATERMARKS => {
+                tracing::debug!("ask again for the ends of {topic}/{partition}: {error}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            Err(source) => {
+                return Err(Error::Kafka { what: format!("ask for the ends of {topic}/{partition}"), source });
+            }
+        }
+    }
 }
 
 /// Positions in words.

@@ -61,7 +61,13 @@ pub(crate) fn run<S: Transformer>(
         let record = batch.get(index);
         output.begin_record(index, record.timestamp);
         let mark = output.mark();
-        let Some(result) = drive(stage.transform(&record, output), runtime, stop) else { return Ok(None) };
+        let result = match batch.unreadable(index) {
+            Some(reason) => Err(StageError::new(reason)),
+            None => match drive(stage.transform(&record, output), runtime, stop) {
+                Some(result) => result,
+                None => return Ok(None),
+            },
+        };
         if let Err(reason) = result {
             output.rewind(mark);
             let Some(topic) = dead_letter_topic else { return Err(failed(&record, &reason)) };

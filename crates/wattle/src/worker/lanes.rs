@@ -1,6 +1,6 @@
 //! The lanes of a worker: made when a partition first comes, kept while it may come back, ended when it goes elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -18,7 +18,10 @@ pub(super) struct Lanes<S> {
     shared: Arc<Shared<S>>,
     running: BTreeMap<i32, Running>,
     /// Told to close, and not gone yet.
-    closing: Vec<JoinHandle<()>>,
+    closing: Vec<(i32, JoinHandle<()>)>,
+    /// Tasks that are ours, and whose former lane is not gone yet. Two lanes of one task would take each other's permit, and the old
+    /// one's end would take the wake-up of the queue from the new one.
+    waiting: BTreeSet<i32>,
     /// Since when an assignment has been incomplete, and what is wrong with it.
     partial: Option<(Instant, String)>,
 }
@@ -30,7 +33,7 @@ struct Running {
 
 impl<S: Transformer> Lanes<S> {
     pub(super) fn new(shared: Arc<Shared<S>>) -> Self {
-        Lanes { shared, running: BTreeMap::new(), closing: Vec::new(), partial: None }
+        Lanes { shared, running: BTreeMap::new(), closing: Vec::new(), waiting: BTreeSet::new(), partial: None }
     }
 
     /// Starts the tasks of an assignment, and ends the lanes of others.
@@ -45,9 +48,8 @@ impl<S: Transformer> Lanes<S> {
         for lane in gone {
             self.close(lane);
         }
-        for task in complete.keys() {
-            self.start(*task)?;
-        }
+        self.waiting = complete.keys().copied().collect();
+        self.start_waiting()?;
         self.note_partial(&partial);
         let tasks: Vec<i32> = complete.into_keys().collect();
         let token = self.shared.consumer.token();
@@ -58,6 +60,24 @@ impl<S: Transformer> Lanes<S> {
             "was assigned {}",
             list(&tasks)
         );
+        Ok(())
+    }
+
+    /// Nothing is ours any more.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Starts what waits, as far as former lanes are gone.
+    pub(super) fn start_waiting(&mut self) -> Result<(), Error> {
+        self.closing.retain(|(_, thread)| !thread.is_finished());
+        for task in std::mem::take(&mut self.waiting) {
+            if self.closing.iter().any(|(lane, _)| *lane == task) {
+                self.waiting.insert(task);
+            } else {
+                self.start(task)?;
+            }
+        }
         Ok(())
     }
 
@@ -108,7 +128,7 @@ impl<S: Transformer> Lanes<S> {
         // A closed channel says the same.
         drop(running.commands.send(Command::Close));
         running.thread.thread().unpark();
-        self.closing.push(running.thread);
+        self.closing.push((lane, running.thread));
     }
 
     pub(super) fn threads(&self) -> Vec<thread::Thread> {
@@ -121,7 +141,7 @@ impl<S: Transformer> Lanes<S> {
         for lane in all {
             self.close(lane);
         }
-        for thread in self.closing {
+        for (_, thread) in self.closing {
             while !thread.is_finished() && Instant::now() < deadline {
                 thread.thread().unpark();
                 thread::sleep(Duration::from_millis(2));
@@ -132,10 +152,5 @@ impl<S: Transformer> Lanes<S> {
             }
         }
         true
-    }
-
-    /// Forgets lanes that have ended.
-    pub(super) fn reap(&mut self) {
-        self.closing.retain(|thread| !thread.is_finished());
     }
 }

@@ -2,6 +2,7 @@
 
 mod assignment;
 mod fatal;
+mod identity;
 mod lanes;
 mod monitor;
 mod shared;
@@ -62,22 +63,28 @@ impl<S: Transformer> Worker<S> {
         let partitions = config.topics.len() * usize::try_from(topology.partitions).unwrap_or_default();
         let consumer = Consumer::new(&config, partitions, router.clone())?;
         let for_monitor = Arc::new(consumer.clone());
+        let view = Arc::new(GroupView::new(&config)?);
         let shared = Arc::new(Shared {
             topics: config.topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
             stage,
             topology,
             consumer,
+            view,
             assignment: router.assignment.clone(),
             metrics: monitor.metrics.clone(),
-            fatal: fatal::Fatal::default(),
+            fatal: Arc::default(),
             watchdog: watchdog::Watchdog::default(),
-            admin,
+            admin: Arc::new(admin),
             first: std::sync::Mutex::default(),
             config,
         });
-        monitor.attach(&for_monitor, GroupView::new(&shared.config)?, shared.all_partitions());
+        monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
+        let looking = Stop::new();
+        let ids = shared.topology.ids.clone();
+        identity::watch(&shared.config.name, shared.admin.clone(), ids, shared.fatal.clone(), looking.clone())?;
         let mut lanes = Lanes::new(shared.clone());
         let outcome = poll(&shared, &router, &mut lanes, stop);
+        looking.stop();
         let closed = close(&shared, &router, lanes);
         outcome.and(closed)
     }
@@ -92,12 +99,15 @@ fn poll<S: Transformer>(shared: &Shared<S>, router: &Router, lanes: &mut Lanes<S
     shared.consumer.subscribe(&shared.config.topics).map_err(kafka("subscribe"))?;
     while !stop.is_stopped() {
         shared.consumer.poll(TICK).map_err(kafka("serve the consumer group"))?;
+        if router.take_revoked() {
+            lanes.forget();
+        }
         if let Some(partitions) = router.take_assigned() {
             lanes.assign(partitions)?;
-            router.set_lanes(lanes.threads());
         }
+        lanes.start_waiting()?;
+        router.set_lanes(lanes.threads());
         lanes.check_partial()?;
-        lanes.reap();
         if let Some(error) = shared.fatal.take().or_else(|| shared.watchdog.bite()) {
             return Err(error);
         }

@@ -19,12 +19,17 @@ pub struct Monitor {
 
 struct LagSource {
     consumer: Weak<Consumer<Router>>,
-    group: GroupView,
+    group: Arc<GroupView>,
     partitions: Vec<TopicPartition>,
 }
 
 impl Monitor {
-    pub(super) fn attach(&self, consumer: &Arc<Consumer<Router>>, group: GroupView, partitions: Vec<TopicPartition>) {
+    pub(super) fn attach(
+        &self,
+        consumer: &Arc<Consumer<Router>>,
+        group: Arc<GroupView>,
+        partitions: Vec<TopicPartition>,
+    ) {
         let source = LagSource { consumer: Arc::downgrade(consumer), group, partitions };
         // A worker runs once, so nothing was attached before.
         drop(self.source.set(source));

@@ -1,5 +1,6 @@
 //! What the lanes of a worker share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::watchdog::Watchdog;
 use crate::config::{Delivery, StartFrom, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
-    Admin, Consumer, Failure, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition, Verdict,
+    Admin, Consumer, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition, Verdict,
 };
 use crate::metrics::Metrics;
 use crate::stage::Output;
@@ -26,11 +27,12 @@ pub(crate) struct Shared<S> {
     pub(crate) topics: Vec<Arc<str>>,
     pub(crate) topology: Topology,
     pub(crate) consumer: Consumer<Router>,
+    pub(crate) view: Arc<GroupView>,
     pub(crate) assignment: Arc<Assignment>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) fatal: Fatal,
+    pub(crate) fatal: Arc<Fatal>,
     pub(crate) watchdog: Watchdog,
-    pub(crate) admin: Admin,
+    pub(crate) admin: Arc<Admin>,
     /// Held while the group's first positions are set.
     pub(crate) first: Mutex<()>,
 }
@@ -81,14 +83,12 @@ impl<S> Shared<S> {
         let _one_at_a_time = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let kafka = |source| Error::Kafka { what: format!("{name}: set the group's first positions"), source };
         while still_ours() {
-            let mut producer = match &self.config.delivery {
-                Delivery::ExactlyOnce { transactional_id } => {
-                    let producer = Producer::new(&self.producer_config(&format!("{transactional_id}-start")))?;
-                    producer.init_transactions(self.config.transaction_timeout).map_err(kafka)?;
-                    Some(producer)
-                }
-                Delivery::AtLeastOnce(_) => None,
+            let id = match &self.config.delivery {
+                Delivery::ExactlyOnce { transactional_id } => format!("{transactional_id}-start"),
+                Delivery::AtLeastOnce(_) => format!("wattle-{}-start", self.config.group),
             };
+            let mut producer = Producer::new(&self.producer_config(&id))?;
+            producer.init_transactions(self.config.transaction_timeout).map_err(kafka)?;
             // Partitions may have been added since this process started.
             let mut all = self.all_partitions();
             all.extend(wanted.iter().filter(|(_, number)| *number >= self.topology.partitions).cloned());
@@ -100,13 +100,8 @@ impl<S> Shared<S> {
             if first.is_empty() {
                 return Ok(true);
             }
-            let done = match (&mut producer, self.consumer.token()) {
-                (Some(producer), Some(token)) => {
-                    producer.transact(&Output::default(), &first, &token, self.config.transaction_timeout)
-                }
-                (None, Some(_)) => self.consumer.commit(&first).map_err(Failure::from),
-                (_, None) => continue,
-            };
+            let Some(token) = self.consumer.token() else { continue };
+            let done = producer.transact(&Output::default(), &first, &token, self.config.transaction_timeout);
             match done {
                 Ok(()) => {
                     let positions = positions::places(&first);
@@ -144,6 +139,8 @@ pub(crate) struct Router {
     name: String,
     /// An assignment that the worker has not looked at yet.
     assigned: Mutex<Option<Vec<(String, i32)>>>,
+    /// Whether an assignment has ended since the worker looked.
+    revoked: AtomicBool,
     lanes: Mutex<Vec<Thread>>,
 }
 
@@ -153,12 +150,17 @@ impl Router {
             assignment: Arc::default(),
             name: name.to_owned(),
             assigned: Mutex::default(),
+            revoked: AtomicBool::new(false),
             lanes: Mutex::default(),
         }
     }
 
     pub(crate) fn take_assigned(&self) -> Option<Vec<(String, i32)>> {
         self.assigned.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn take_revoked(&self) -> bool {
+        self.revoked.swap(false, Ordering::AcqRel)
     }
 
     /// Threads to wake when an assignment ends.
@@ -183,6 +185,7 @@ impl RebalanceListener for Router {
 
     fn revoked(&self, lost: bool) {
         self.take_assigned();
+        self.revoked.store(true, Ordering::Release);
         let (tasks, committing) = self.assignment.revoke(REVOKE);
         let (stream, tasks) = (&self.name, list(&tasks));
         if lost {

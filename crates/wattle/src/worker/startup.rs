@@ -1,5 +1,7 @@
 //! What is checked against the cluster before anything runs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::config::{Delivery, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{Admin, Cluster};
@@ -13,6 +15,8 @@ const DESCRIPTORS: u64 = 10;
 pub(crate) struct Topology {
     /// Partitions of each input topic.
     pub(crate) partitions: i32,
+    /// The input topics' ids.
+    pub(crate) ids: BTreeMap<String, String>,
     /// Most bytes of one record batch that every output topic accepts.
     pub(crate) batch_size: usize,
 }
@@ -44,18 +48,21 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
         }
         check_descriptors(partitions);
     }
-    Ok(Topology { partitions, batch_size: batch_size(admin, &outputs) })
+    let ids = admin
+        .topic_ids(&config.topics)
+        .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
+    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs) })
 }
 
 /// Refuses topics that are not there.
 pub(crate) fn check_topics(cluster: &Cluster, brokers: &str, topics: &[String]) -> Result<(), Error> {
-    let missing: Vec<_> = topics.iter().filter(|topic| !cluster.topics.contains_key(*topic)).cloned().collect();
+    let missing: BTreeSet<_> = topics.iter().filter(|topic| !cluster.topics.contains_key(*topic)).cloned().collect();
     if missing.is_empty() {
         return Ok(());
     }
     let text = format!(
         "topics that do not exist on {brokers}: {}. Create them (input topics with equal partition counts), or correct the names",
-        missing.join(", ")
+        Vec::from_iter(missing).join(", ")
     );
     Err(Error::Topics { text })
 }
