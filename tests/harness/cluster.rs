@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -69,6 +69,13 @@ impl Cluster {
         let results = answer(self.admin().create_topics([&topic], &options()));
         assert!(results[0].is_ok(), "{results:?}");
         wait_until(&format!("{name} is there"), PATIENCE, || self.partitions(name) == Some(partitions));
+    }
+
+    /// Gives a topic more partitions.
+    pub(crate) fn add_partitions(&self, name: &str, total: usize) {
+        let results = answer(self.admin().create_partitions(&[NewPartitions::new(name, total)], &options()));
+        assert!(results[0].is_ok(), "{results:?}");
+        wait_until("the partitions are there", PATIENCE, || self.count(name) == i32::try_from(total).expect("few"));
     }
 
     /// Deletes a topic and waits until it is gone.

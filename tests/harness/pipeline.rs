@@ -20,6 +20,8 @@ pub(crate) struct Pipeline {
     pub(crate) processors: Vec<String>,
     /// `batch`, as YAML flow.
     pub(crate) batch: &'static str,
+    /// More of the input's `client`, as inside of a YAML flow map.
+    pub(crate) consumer: &'static str,
     /// `client` of the output, as YAML flow.
     pub(crate) producer: &'static str,
 }
@@ -40,6 +42,7 @@ impl Pipeline {
             error_output: None,
             processors: Vec::new(),
             batch: "{}",
+            consumer: "",
             producer: "{}",
         }
     }
@@ -68,7 +71,8 @@ impl fmt::Display for Pipeline {
             writeln!(f, "      group_instance_id: {id}")?;
         }
         let (session, heartbeat) = (self.session_timeout_ms, self.session_timeout_ms / 6);
-        writeln!(f, "      client: {{session.timeout.ms: {session}, heartbeat.interval.ms: {heartbeat}}}")?;
+        let times = format!("session.timeout.ms: {session}, heartbeat.interval.ms: {heartbeat}");
+        writeln!(f, "      client: {{{times}, {}}}", self.consumer)?;
         writeln!(f, "    pipeline:\n      processors: [{}]", self.processors.join(", "))?;
         writeln!(f, "    output:\n      type: kafka\n      brokers: [\"{}\"]", self.brokers)?;
         writeln!(f, "      topic: {}\n      client: {}", self.topic, self.producer)?;

@@ -141,6 +141,7 @@ fn late_commit(room: &Room, part: &str, producer: &'static str) {
     hold.release();
     let total = load.finish();
     if process.is_running() {
+        process.wait_says(&["new producer"], PATIENCE); // a late request of the old epoch is refused
         group.wait_drained(&[&input], PATIENCE);
     } else {
         assert_ne!(process.wait_exit(Duration::ZERO), 0, "exit code");

@@ -57,6 +57,9 @@ promises! {
         any_number_of_kills_neither_loses_nor_doubles_a_record;
     rebalance:
         a_second_process_joins_and_leaves_under_load,
+        a_static_member_that_restarts_keeps_its_partitions,
+        a_static_member_that_is_there_twice_is_loud,
+        a_partition_that_is_added_is_read_from_its_beginning,
         a_process_that_stops_hands_over_at_once,
         a_clean_stop_and_a_start_emit_nothing,
         a_clean_stop_repeats_nothing_at_least_once;
@@ -69,7 +72,8 @@ promises! {
         a_refused_output_commits_nothing_and_names_the_record,
         a_refused_output_is_never_passed_at_least_once,
         a_record_that_cannot_be_processed_stops_its_stream_and_is_named,
-        a_record_that_cannot_be_processed_moves_to_the_error_topic;
+        a_record_that_cannot_be_processed_moves_to_the_error_topic,
+        a_stream_that_fails_ends_the_process;
     source:
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,

@@ -1,6 +1,9 @@
 //! Members come and go.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
 
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::cluster::Isolation::ReadCommitted;
@@ -43,6 +46,75 @@ pub(super) fn a_second_process_joins_and_leaves_under_load(room: &Room) {
     group.wait_drained(&[&input], PATIENCE);
     Ledger::of(cluster, &output).assert_exact(0..total);
     first.stop_cleanly();
+    let list = ["--bootstrap-server", &room.broker().address(), "list"];
+    let text = room.broker().tool("org.apache.kafka.tools.TransactionsCommand", &list);
+    let ids: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.split_whitespace().next()).filter(|id| id.starts_with(&room.group())).collect();
+    let wanted: Vec<String> = (0..4).map(|partition| format!("{}-{partition}", room.group())).collect();
+    assert!(ids.iter().eq(&wanted), "the ids are those of the partitions, whoever has them: {ids:?}");
+}
+
+/// With a `group_instance_id` a restart within the session takes its partitions at once.
+pub(super) fn a_static_member_that_restarts_keeps_its_partitions(room: &Room) {
+    let (input, output) = (room.topic("in", 2), room.topic("out", 2));
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.session_timeout_ms = 45_000;
+    pipeline.group_instance_id = Some("one".into());
+    let group = room.cluster().group(&room.group());
+    let load = room.load(&[&input], 2).start(0, 1000);
+    let mut process = room.run(&pipeline);
+    wait_until("it works", PATIENCE, || group.progress(&[&input]) > 0);
+    process.kill_in_transaction(room.cluster(), &[&output]);
+    let (seen, begin) = (group.progress(&[&input]), Instant::now());
+    let mut process = room.run(&pipeline);
+    wait_until("it goes on", PATIENCE, || group.progress(&[&input]) > seen);
+    assert!(begin.elapsed() < Duration::from_secs(20), "it waited for its own session: {:?}", begin.elapsed());
+    let total = load.finish();
+    group.wait_drained(&[&input], PATIENCE);
+    Ledger::of(room.cluster(), &output).assert_exact(0..total);
+    process.stop_cleanly();
+}
+
+/// A second process with the same `group_instance_id` takes the place of the first one, which ends and says why.
+pub(super) fn a_static_member_that_is_there_twice_is_loud(room: &Room) {
+    let (input, output) = (room.topic("in", 2), room.topic("out", 2));
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.group_instance_id = Some("one".into());
+    let group = room.cluster().group(&room.group());
+    let load = room.load(&[&input], 2).start(0, 1000);
+    let mut first = room.run(&pipeline);
+    wait_until("it works", PATIENCE, || group.progress(&[&input]) > 0);
+    let mut second = room.run(&pipeline);
+    assert_eq!(first.wait_exit(PATIENCE), 1);
+    assert!(first.says(&["group_instance_id"]) || first.says(&["group.instance.id"]), "log: {}", first.stderr());
+    let total = load.finish();
+    group.wait_drained(&[&input], PATIENCE);
+    Ledger::of(room.cluster(), &output).assert_exact(0..total);
+    second.stop_cleanly();
+}
+
+/// A group that began at the end reads an added partition from its beginning: all of it came after the group's start.
+pub(super) fn a_partition_that_is_added_is_read_from_its_beginning(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.start_from_latest = true;
+    pipeline.consumer = "topic.metadata.refresh.interval.ms: 500";
+    let group = room.cluster().group(&room.group());
+    room.load(&[&input], 1).send(0..10);
+    let mut process = room.run(&pipeline);
+    wait_until("it has begun at the end", PATIENCE, || group.committed(&input) == [Some(10)]);
+    process.signal(Signal::SIGSTOP);
+    room.cluster().add_partitions(&input, 3);
+    room.load(&[&input], 3).send(10..310);
+    process.signal(Signal::SIGCONT);
+    wait_until("all of it is processed, by this process or after a restart", PATIENCE, || {
+        if !process.is_running() {
+            process = room.run(&pipeline);
+        }
+        group.lag(&[&input]) == 0 && group.committed(&input).len() == 3
+    });
+    Ledger::of(room.cluster(), &output).assert_exact(10..310);
+    process.stop_cleanly();
 }
 
 /// The session would last 45 s; a process that is told to stop gives its partitions back at once.

@@ -3,6 +3,7 @@
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::load::{confirmed_producer, finish, send, value};
+use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::wait::PATIENCE;
 use rdkafka::producer::BaseRecord;
@@ -96,4 +97,19 @@ pub(super) fn a_record_that_cannot_be_processed_moves_to_the_error_topic(room: &
     let header = |name: &str| letters[0].header(name).unwrap_or_else(|| panic!("{name} is not in {:?}", letters[0]));
     assert_eq!((header("wattle.topic"), header("wattle.partition"), header("wattle.offset")), (input, "0".into(), "1".into()));
     assert!(!header("wattle.error").is_empty());
+}
+
+/// Two streams in one file: the one that fails ends the other one cleanly, and the process with its error.
+pub(super) fn a_stream_that_fails_ends_the_process(room: &Room) {
+    let (input, output) = bad_record_in(room);
+    let (good, copied) = (room.topic("good", 1), room.topic("copied", 1));
+    room.load(&[&good], 1).send(0..100);
+    let first = Pipeline::copy(&room.broker().address(), &room.name("good"), &[&good], &copied).to_string();
+    let second = room.copy(&[&input], &output).processor(TOUCH).to_string().replace("id: copy", "id: bad");
+    let second = second.strip_prefix("streams:\n").expect("one stream");
+    let mut process = room.run(first + second);
+    assert_eq!(process.wait_exit(PATIENCE), 1);
+    assert!(process.says(&[&format!("{input}/0"), "offset 1"]), "log: {}", process.stderr());
+    let at = room.cluster().group(&room.name("good")).committed(&good)[0].unwrap_or(0);
+    assert_eq!(count(room.cluster(), &copied, ReadCommitted), at.unsigned_abs(), "what is visible is what is committed");
 }

@@ -7,6 +7,7 @@ use rdkafka::producer::BaseRecord;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::load::{confirmed_producer, finish, send, value};
+use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::transaction::Transaction;
 use crate::harness::wait::{PATIENCE, wait_until};
@@ -48,9 +49,14 @@ pub(super) fn only_committed_input_is_processed_and_in_order(room: &Room) {
     process.stop_cleanly();
 }
 
-/// Markers at the end count for nothing: the lag is 0, and stays 0.
+/// Markers at the end count for nothing: the lag is 0, and stays 0. With transactions of our own, and without.
 pub(super) fn a_topic_that_ends_in_markers_drains_to_lag_zero(room: &Room) {
-    let (input, output) = (room.topic("in", 2), room.topic("out", 1));
+    ends_in_markers(room, "exactly", |pipeline| pipeline);
+    ends_in_markers(room, "least", Pipeline::at_least_once);
+}
+
+fn ends_in_markers(room: &Room, part: &str, delivery: fn(Pipeline) -> Pipeline) {
+    let (input, output) = (room.topic(&format!("{part}.in"), 2), room.topic(&format!("{part}.out"), 1));
     let address = room.broker().address();
     for (n, partition) in [(0, 0), (1, 1)] {
         let transaction = Transaction::open(&address, &room.name("one"));
@@ -60,8 +66,9 @@ pub(super) fn a_topic_that_ends_in_markers_drains_to_lag_zero(room: &Room) {
     let transaction = Transaction::open(&address, &room.name("two"));
     transaction.write(&input, 1, values(&input, 1, 100..105));
     transaction.abort();
-    let pipeline = room.copy(&[&input], &output);
-    let group = room.cluster().group(&room.group());
+    let name = room.name(part);
+    let pipeline = delivery(Pipeline::copy(&address, &name, &[&input], &output));
+    let group = room.cluster().group(&name);
     let mut process = room.run(&pipeline);
     group.wait_drained(&[&input], PATIENCE);
     assert_eq!(group.committed(&input), [Some(4), Some(10)]);
