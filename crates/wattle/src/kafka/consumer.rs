@@ -133,7 +133,7 @@ impl<L: RebalanceListener> Consumer<L> {
 
     /// First offset that a partition still has, and its last stable offset.
     pub(crate) fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
-        Ok(self.inner.fetch_watermarks(topic, partition, timeout)?)
+        watermarks(&*self.inner, topic, partition, timeout)
     }
 
     /// The positions behind everything taken from the queues, markers included; `None` where nothing was taken yet.
@@ -180,6 +180,25 @@ impl<L: RebalanceListener> Consumer<L> {
         }
         let ours = us.assignment().is_some_and(|bytes| assigned_partitions(bytes).contains(&partition));
         Ok(if ours { Ownership::Ours } else { Ownership::NotOurs })
+    }
+}
+
+/// The ends of a partition. A client that has not heard of a new partition yet asks what there is, and then again.
+pub(super) fn watermarks<C: ConsumerContext>(
+    client: &BaseConsumer<C>,
+    topic: &str,
+    partition: i32,
+    timeout: Duration,
+) -> Result<(i64, i64), Error> {
+    let unknown = |error: &KafkaError| {
+        matches!(error.rdkafka_error_code(), Some(Code::UnknownPartition | Code::UnknownTopicOrPartition))
+    };
+    match client.fetch_watermarks(topic, partition, timeout) {
+        Err(error) if unknown(&error) => {
+            client.fetch_metadata(None, timeout)?;
+            Ok(client.fetch_watermarks(topic, partition, timeout)?)
+        }
+        answer => Ok(answer?),
     }
 }
 

@@ -74,6 +74,7 @@ impl Error {
                 code,
                 Some(
                     Code::NotLeaderForPartition
+                        | Code::UnknownPartition
                         | Code::LeaderNotAvailable
                         | Code::OffsetNotAvailable
                         | Code::BrokerTransportFailure

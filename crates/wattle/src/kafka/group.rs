@@ -6,7 +6,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 
 use super::client::{self, LogGate};
-use super::consumer::{TopicPartition, offset_in, unassigned};
+use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
 use super::error::Error;
 use super::position::Position;
 use crate::config::WorkerConfig;
@@ -33,7 +33,7 @@ impl GroupView {
 
     /// First offset that a partition still has, and its high watermark.
     pub(crate) fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
-        Ok(self.0.fetch_watermarks(topic, partition, timeout)?)
+        watermarks(&self.0, topic, partition, timeout)
     }
 
     /// The group's last committed positions.

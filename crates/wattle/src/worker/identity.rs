@@ -29,7 +29,7 @@ pub(super) fn watch(
             stop.wait(INTERVAL);
             match admin.topic_ids(&topics) {
                 Ok(now) => {
-                    if let Some(text) = changed(&name, &known, &now) {
+                    if let Some(text) = changed(&known, &now) {
                         fatal.raise(Error::Topics { text });
                         return;
                     }
@@ -42,11 +42,11 @@ pub(super) fn watch(
     started.map(drop).map_err(|source| Error::Io { what: "start a thread".to_owned(), source })
 }
 
-fn changed(name: &str, known: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Option<String> {
+fn changed(known: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Option<String> {
     let (topic, id) = known.iter().find(|(topic, id)| now.get(*topic) != Some(id))?;
     let what = if now.contains_key(topic) { "deleted and made anew" } else { "deleted" };
     Some(format!(
-        "{name}: topic {topic} was {what} while it was read (its id was {id}); the committed positions are those of the old topic. Check \
+        "topic {topic} was {what} while it was read (its id was {id}); the committed positions are those of the old topic. Check \
          what of the new one was processed, set the group's positions with kafka-consumer-groups --reset-offsets, and start again"
     ))
 }
@@ -62,11 +62,11 @@ mod tests {
     #[test]
     fn a_topic_with_another_id_is_another_topic() {
         let known = ids(&[("a", "1"), ("b", "2")]);
-        assert_eq!(changed("s", &known, &known), None);
+        assert_eq!(changed(&known, &known), None);
         assert!(
-            changed("s", &known, &ids(&[("a", "1"), ("b", "3")]))
+            changed(&known, &ids(&[("a", "1"), ("b", "3")]))
                 .is_some_and(|text| text.contains("b was deleted and made"))
         );
-        assert!(changed("s", &known, &ids(&[("a", "1")])).is_some_and(|text| text.contains("b was deleted while")));
+        assert!(changed(&known, &ids(&[("a", "1")])).is_some_and(|text| text.contains("b was deleted while")));
     }
 }
