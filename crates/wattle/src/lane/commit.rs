@@ -90,7 +90,7 @@ impl<S: Transformer> Lane<S> {
                 // Delivered once: only the positions are tried again.
                 self.output.clear();
                 // The delivery may have outlasted the wait of a revocation; the positions are the next owner's then.
-                if !self.tasks_are_ours() {
+                if !permit.holds() {
                     return Ok(Attempt::Dropped);
                 }
                 shared.consumer.commit(positions).map_err(Failure::from)

@@ -104,7 +104,16 @@ impl Assignment {
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        (owned.into_keys().collect(), state.committing.len())
+        // Their permits are void from here on.
+        let left = std::mem::take(&mut state.committing).len();
+        (owned.into_keys().collect(), left)
+    }
+}
+
+impl Permit<'_> {
+    /// Whether a revocation still waits for this commit, or none has come. False after its bound has passed.
+    pub(crate) fn holds(&self) -> bool {
+        self.assignment.lock().committing.contains(&self.lane)
     }
 }
 
@@ -137,11 +146,16 @@ mod tests {
         let assignment = Assignment::default();
         let (incarnation, _) = assignment.assign(0);
         let permit = assignment.permit(0, [(0, incarnation)]).expect("ours");
+        assert!(permit.holds());
         assert_eq!(assignment.revoke(Duration::ZERO), (vec![0], 1), "bounded");
+        assert!(!permit.holds(), "the bound has passed");
+        drop(permit);
+        let (incarnation, _) = assignment.assign(0);
+        let permit = assignment.permit(0, [(0, incarnation)]).expect("ours");
         std::thread::scope(|scope| {
             let revoke = scope.spawn(|| assignment.revoke(Duration::from_secs(60)));
             drop(permit);
-            assert_eq!(revoke.join().expect("no panic"), (vec![], 0));
+            assert_eq!(revoke.join().expect("no panic"), (vec![0], 0));
         });
     }
 }
