@@ -33,6 +33,7 @@ pub(super) fn an_interrupted_batch_runs_again_before_newer_records(room: &Room) 
         restarted || group.progress(&[&input]) > seen + 3000
     });
     if restarted {
+        eprintln!("--- it ended; log:\n{}", process.stderr());
         process = room.run(room.copy(&[&input], &output));
     }
     let total = load.finish();

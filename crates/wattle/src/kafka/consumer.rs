@@ -375,14 +375,15 @@ impl<L: RebalanceListener> ConsumerContext for Context<L> {
 }
 
 /// Takes the partitions over with a placeholder for their positions. Without one librdkafka would ask for the committed
-/// positions itself; one that a transaction holds open would then keep every partition from being sought.
+/// positions itself; one that a transaction holds open would then keep every partition from being sought. The end is the one place
+/// that every partition has: a fetch slips through before the pause, and one that is out of range stops the partition for good.
 fn assign_paused<L: RebalanceListener>(
     consumer: &BaseConsumer<Context<L>>,
     list: &TopicPartitionList,
 ) -> Result<Vec<(String, i32)>, KafkaError> {
     let mut placeholders = TopicPartitionList::with_capacity(list.count());
     for element in list.elements() {
-        placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::Offset(0))?;
+        placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::End)?;
     }
     consumer.assign(&placeholders)?;
     consumer.pause(&placeholders)?;
