@@ -72,10 +72,24 @@ pub(crate) struct Refused {
 struct Delivered;
 
 impl Failure {
+    fn refusal(code: Code, refused: Refused) -> Self {
+        Failure { error: Error::of(code), refused: Some(refused), outcome_unknown: false }
+    }
+
     /// Whether it only says that something else failed before.
     fn is_consequence(&self) -> bool {
         let code = self.error.code();
-        matches!(code, Some(Code::PurgeQueue | Code::PurgeInflight | Code::MessageTimedOut | Code::State | Code::Fatal))
+        matches!(
+            code,
+            Some(
+                Code::PurgeQueue
+                    | Code::PurgeInflight
+                    | Code::InvalidDifferentRecord
+                    | Code::MessageTimedOut
+                    | Code::State
+                    | Code::Fatal
+            )
+        )
     }
 }
 
@@ -175,19 +189,24 @@ impl Producer {
         token: &GroupToken,
         deadline: Instant,
     ) -> Result<Delivered, Failure> {
-        let mut refused = Refusals::default();
-        let sent = self.send(output, &mut refused);
-        // The positions travel while the outputs do; both are checked before the commit.
         let list = position_list(positions)?;
-        let offsets = ffi::send_offsets(self.client.client().native_ptr(), &list, token, left(deadline));
-        let delivered = self.await_deliveries(output, refused, deadline);
+        let handle = self.client.client().native_ptr();
+        let offsets = || ffi::send_offsets(handle, &list, token, left(deadline));
+        let mut refused = Refusals::default();
+        // The positions travel while the outputs do; both are checked before the commit.
+        let sent = self.send(output, &mut refused);
+        let begun = offsets();
+        if sent.is_ok() && begun.is_ok() {
+            return self.await_deliveries(&mut refused, deadline, offsets);
+        }
         // A transaction that has failed refuses every later call too; report the failure that explains most.
-        match (delivered, offsets, sent) {
-            (Err(failure), ..) if !failure.is_consequence() => Err(failure),
-            (_, _, Err(failure)) if !failure.is_consequence() => Err(failure),
-            (_, Err(error), _) => Err(error.into()),
-            (delivered, Ok(()), Ok(())) => delivered,
-            (_, Ok(()), Err(failure)) => Err(failure),
+        self.poll(Duration::ZERO, &mut refused);
+        match (refused.definite(), sent, begun) {
+            (Some(failure), ..) => Err(failure),
+            (None, Err(failure), _) if !failure.is_consequence() => Err(failure),
+            (None, _, Err(error)) => Err(error.into()),
+            (None, Err(failure), _) => Err(failure),
+            (None, Ok(()), Ok(())) => unreachable!("one of them failed"),
         }
     }
 
@@ -195,7 +214,7 @@ impl Producer {
     pub(crate) fn deliver(&mut self, output: &Output, timeout: Duration) -> Result<(), Failure> {
         let mut refused = Refusals::default();
         self.send(output, &mut refused)?;
-        self.await_deliveries(output, refused, Instant::now() + timeout).map(|Delivered| ())
+        self.await_deliveries(&mut refused, Instant::now() + timeout, || Ok(())).map(|Delivered| ())
     }
 
     fn send(&mut self, output: &Output, refused: &mut Refusals) -> Result<(), Failure> {
@@ -221,25 +240,34 @@ impl Producer {
         Ok(())
     }
 
+    /// Waits until everything is reported. Once a transaction has failed, librdkafka keeps what is still queued until the abort, so that
+    /// its reports would never come: a refusal ends the wait, and after some silence `alive` is asked whether there is still
+    /// something to wait for.
     fn await_deliveries(
         &mut self,
-        output: &Output,
-        mut refused: Refusals,
+        refused: &mut Refusals,
         deadline: Instant,
+        alive: impl Fn() -> Result<(), Error>,
     ) -> Result<Delivered, Failure> {
+        const SILENCE: Duration = Duration::from_secs(1);
+        let mut last = Instant::now();
         while self.outstanding > 0 {
+            if let Some(failure) = refused.definite() {
+                return Err(failure);
+            }
             if left(deadline).is_zero() {
                 return Err(Error::of(Code::MessageTimedOut).into());
             }
-            self.poll(left(deadline).min(Duration::from_millis(100)), &mut refused);
-        }
-        match refused.worst {
-            None => Ok(Delivered),
-            Some((code, refused)) => {
-                debug_assert!(refused.index < output.len());
-                Err(Failure { error: Error::of(code), refused: Some(refused), outcome_unknown: false })
+            let before = self.outstanding;
+            self.poll(left(deadline).min(Duration::from_millis(100)), refused);
+            if self.outstanding < before {
+                last = Instant::now();
+            } else if last.elapsed() >= SILENCE {
+                alive()?;
+                last = Instant::now();
             }
         }
+        refused.worst.take().map_or(Ok(Delivered), |(code, refused)| Err(Failure::refusal(code, refused)))
     }
 
     fn poll(&mut self, timeout: Duration, refused: &mut Refusals) {
@@ -317,6 +345,12 @@ struct Refusals {
 }
 
 impl Refusals {
+    /// A refusal that is not the consequence of another failure.
+    fn definite(&self) -> Option<Failure> {
+        let (code, refused) = self.worst.clone()?;
+        Some(Failure::refusal(code, refused)).filter(|failure| !failure.is_consequence())
+    }
+
     fn add(&mut self, code: Code, refused: Refused) {
         // What was purged, or was refused for a neighbour in its batch, failed because of another. Of a batch refused for its size
         // the largest record is the likely cause.
