@@ -23,7 +23,8 @@ mkdir -p "$kafka"
 port=$(cat "$kafka/port" 2>/dev/null || free_port)
 say scripts/kafka start "$kafka" "$port"
 scripts/kafka start "$kafka" "$port"
-scripts/kafka topics "$kafka" quakes:3 strong-quakes:3
+# The records are from 2018: with the default retention of a week the broker would delete them at once.
+scripts/kafka topics "$kafka" quakes:3:retention.ms=-1 strong-quakes:3:retention.ms=-1
 export WATTLE_BROKERS=127.0.0.1:$port WATTLE_LOG=warn
 
 # A file is read at least once, from its beginning each time: a second load would write the records a second time.

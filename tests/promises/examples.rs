@@ -12,7 +12,8 @@ pub(super) fn the_examples_load_and_filter_the_earthquakes(room: &Room) {
     let broker = room.own_broker();
     let cluster = broker.cluster();
     for topic in ["quakes", "strong-quakes"] {
-        cluster.create_topic(topic, 3, &[]);
+        // The records are years old: the default retention would delete them at once.
+        cluster.create_topic(topic, 3, &[("retention.ms", "-1")]);
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();

@@ -40,6 +40,8 @@ promises! {
     start:
         a_new_group_that_crashes_before_its_first_batch_loses_nothing_after_its_first_start,
         a_position_before_the_first_record_is_loud,
+        a_topic_whose_first_records_are_gone_starts_every_time,
+        a_topic_that_is_made_again_under_a_running_process_is_loud,
         records_of_a_topic_that_was_made_again_are_not_skipped,
         a_missing_topic_is_named_and_not_created,
         unequal_partition_counts_are_listed,

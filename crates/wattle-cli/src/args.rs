@@ -9,7 +9,7 @@ use tracing::level_filters::LevelFilter;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done: finite inputs ended, everything drained, or stopped cleanly
-  1  the run failed; a restart goes on from the last commit
+  1  the run failed; nothing uncommitted is lost, the message says whether a restart is enough
   2  the configuration or the command line is refused; a restart does not help
   3  no broker answered at the start; try again later";
 

@@ -57,6 +57,16 @@ pub enum Error {
         /// What the stage said.
         reason: String,
     },
+    /// The same for a record that is not from Kafka.
+    #[error(
+        "{place}: {reason}; fix the record or the program, or set a dead-letter topic (error_output) to move such records aside"
+    )]
+    SourceRecord {
+        /// Where the record is, for example `path:line`.
+        place: String,
+        /// What the stage said.
+        reason: String,
+    },
     /// A broker refused an output for good.
     #[error("{text}")]
     Refused {
@@ -164,7 +174,7 @@ impl Error {
             Error::Unreachable { .. } => "W0002",
             Error::Topics { .. } => "W0003",
             Error::BrokerSetting { .. } => "W0004",
-            Error::Record { .. } => "W0005",
+            Error::Record { .. } | Error::SourceRecord { .. } => "W0005",
             Error::Refused { .. } => "W0006",
             Error::OutOfRange { .. } => "W0007",
             Error::Fenced { .. } => "W0008",

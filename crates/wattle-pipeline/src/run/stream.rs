@@ -204,9 +204,7 @@ impl SourceBody {
 fn name_line(error: Error) -> Error {
     match error {
         Error::Record { topic, offset, reason, .. } => {
-            let text = format!("{reason}; fix the line or the program, or set error_output to move such records aside");
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, text);
-            Error::Io { what: format!("{topic}:{offset}"), source }
+            Error::SourceRecord { place: format!("{topic}:{offset}"), reason }
         }
         other => other,
     }
