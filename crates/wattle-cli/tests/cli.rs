@@ -104,7 +104,8 @@ fn the_pipeline_in_the_readme_is_sound() {
     let (_, rest) = readme.split_once("```yaml\nstreams:").expect("the readme shows a pipeline");
     let (pipeline, _) = rest.split_once("```").unwrap();
     let folder = Folder::new("readme");
-    let output = wattle(&["check", &folder.file(&format!("streams:{pipeline}"))]).output().unwrap();
+    let file = folder.file(&format!("streams:{pipeline}"));
+    let output = wattle(&["check", &file, "--brokers", "localhost:9092"]).output().unwrap();
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("exactly once"), "{}", stdout(&output));
 }
