@@ -375,16 +375,20 @@ impl<L: RebalanceListener> ConsumerContext for Context<L> {
 }
 
 /// Takes the partitions over with a placeholder for their positions. Without one librdkafka would ask for the committed
-/// positions itself; one that a transaction holds open would then keep every partition from being sought. The end is the one place
-/// that every partition has: a fetch slips through before the pause, and one that is out of range stops the partition for good.
+/// positions itself; one that a transaction holds open would then keep every partition from being sought.
+///
+/// The placeholder is a number: a logical one (the end, say) is looked up, and the answer to a lookup that a seek has overtaken starts
+/// another one half a second later, which moves the partition to the end past everything between. A number may be out of
+/// range, and a fetch from there would stop the partition for good; so the partitions are paused *before* they are assigned.
 fn assign_paused<L: RebalanceListener>(
     consumer: &BaseConsumer<Context<L>>,
     list: &TopicPartitionList,
 ) -> Result<Vec<(String, i32)>, KafkaError> {
     let mut placeholders = TopicPartitionList::with_capacity(list.count());
     for element in list.elements() {
-        placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::End)?;
+        placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::Offset(0))?;
     }
+    consumer.pause(&placeholders)?;
     consumer.assign(&placeholders)?;
     consumer.pause(&placeholders)?;
     Ok(list.elements().iter().map(|element| (element.topic().to_owned(), element.partition())).collect())

@@ -159,7 +159,15 @@ impl<S: Transformer> Lane<S> {
                 break;
             }
             match self.shared.consumer.ownership(self.number, Duration::from_secs(5)) {
-                Ok(Ownership::Ours) if reason.is_fenced() => return self.count_fence(&name).map(|()| true),
+                Ok(Ownership::Ours) if reason.is_fenced() => {
+                    self.count_fence(&name)?;
+                    // An intruder whose call met our open transaction repeats it every 500 ms until it finds none. Beginning
+                    // anew at once, we would be fenced by the same intruder again and again.
+                    if let Some(task) = self.tasks.values().next() {
+                        task.cancel.wait(Duration::from_secs(1));
+                    }
+                    return Ok(true);
+                }
                 Ok(Ownership::Ours) => return Ok(true),
                 Ok(Ownership::NotOurs) => break,
                 Ok(Ownership::Undecided) => {}
