@@ -386,11 +386,11 @@ fn assign_paused<L: RebalanceListener>(
 ) -> Result<Vec<(String, i32)>, KafkaError> {
     let mut placeholders = TopicPartitionList::with_capacity(list.count());
     for element in list.elements() {
+        ffi::introduce(consumer.client().native_ptr(), element.topic(), element.partition());
         placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::Offset(0))?;
     }
     consumer.pause(&placeholders)?;
     consumer.assign(&placeholders)?;
-    consumer.pause(&placeholders)?;
     Ok(list.elements().iter().map(|element| (element.topic().to_owned(), element.partition())).collect())
 }
 

@@ -79,6 +79,18 @@ pub(crate) fn position(consumer: Handle, partitions: &TopicPartitionList) -> Res
     }
 }
 
+/// Makes the client know a partition, so that it can be paused before it is assigned.
+pub(crate) fn introduce(consumer: Handle, topic: &str, partition: i32) {
+    let Ok(topic) = CString::new(topic) else { return };
+    // SAFETY: the handle is alive; the reference to the queue is given back at once.
+    unsafe {
+        let queue = sys::rd_kafka_queue_get_partition(consumer, topic.as_ptr(), partition);
+        if !queue.is_null() {
+            sys::rd_kafka_queue_destroy(queue);
+        }
+    }
+}
+
 /// One delivery report.
 pub(crate) struct Report {
     /// What was given to `send`.
