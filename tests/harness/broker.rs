@@ -24,10 +24,10 @@ pub(crate) struct Broker {
     pid: Mutex<Option<u32>>,
 }
 
-/// Short sessions and short back-offs: a fault's consequences come in seconds, and a killed broker may register again at once.
+/// Short sessions and short back-offs: a fault's consequences come in seconds, and a killed broker may register again soon.
 const SETTINGS: &str = "\
 group.min.session.timeout.ms=1000
-broker.session.timeout.ms=3000
+broker.session.timeout.ms=5000
 broker.heartbeat.interval.ms=500
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 log.cleaner.backoff.ms=500
