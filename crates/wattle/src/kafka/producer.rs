@@ -6,7 +6,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{Header as RdHeader, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
 use rdkafka::topic_partition_list::{Offset as RdOffset, TopicPartitionList};
 
 use super::client::{self, LogGate};
@@ -47,6 +47,9 @@ pub(crate) struct Producer {
 /// librdkafka sends a request again when `socket.timeout.ms` (60 s) has passed, or when a connection is lost. A commit that takes this
 /// long is suspected of either.
 const SUSPICIOUS: Duration = Duration::from_secs(10);
+
+/// Longest wait for the abort of a transaction after which the worker ends.
+const LAST_ABORT: Duration = Duration::from_secs(10);
 
 /// Why a set of outputs was not delivered or committed.
 #[derive(Debug)]
@@ -177,7 +180,13 @@ impl Producer {
         };
         // Neither a dead handle nor a transaction that may be committed is aborted.
         if failure.error.verdict() != Verdict::RestartLane && !failure.outcome_unknown {
-            self.abort(timeout)?;
+            // A refusal ends the worker, and is what its operator has to hear of, whatever becomes of the abort: the next start's fence
+            // ends the transaction too.
+            let last = failure.error.verdict() == Verdict::Crash;
+            match self.abort(if last { timeout.min(LAST_ABORT) } else { timeout }) {
+                Err(abort) if !last => return Err(abort),
+                _ => {}
+            }
         }
         Err(failure)
     }
@@ -310,20 +319,28 @@ impl Producer {
 
     /// Aborts. librdkafka first waits for the reports of what it throws away, so somebody has to take them meanwhile.
     fn abort(&mut self, timeout: Duration) -> Result<(), Failure> {
+        const STUCK: Duration = Duration::from_secs(2);
         let started = Instant::now();
+        let mut purged = false;
         let client = &self.client;
         let (events, outstanding) = (&self.events, &mut self.outstanding);
         let result = std::thread::scope(|scope| {
             let abort = scope.spawn(|| client.abort_transaction(timeout));
             while !abort.is_finished() {
                 events.poll(Duration::from_millis(10), |_| *outstanding -= 1);
+                // A record behind a refused one can stay "in flight" for ever, and the abort would wait for it.
+                if !purged && started.elapsed() >= STUCK {
+                    client.purge(PurgeConfig::default().queue().inflight());
+                    purged = true;
+                }
             }
             abort.join()
         });
         while *outstanding > 0 && client.in_flight_count() > 0 {
             events.poll(Duration::from_millis(10), |_| *outstanding -= 1);
         }
-        self.sent_twice |= started.elapsed() >= self.resent_after;
+        // A handle from which something was torn is not used for another transaction.
+        self.sent_twice |= purged || started.elapsed() >= self.resent_after;
         match result {
             Ok(Ok(())) => Ok(()),
             // An abort that does not come to an end leaves the same doubt as such a commit, except that nothing can be committed:
