@@ -136,6 +136,13 @@ impl Cluster {
         open
     }
 
+    /// Returns when none of these topics has an open transaction: markers are written soon after a transaction's end.
+    pub(crate) fn wait_settled(&self, topics: &[&str]) {
+        wait_until(&format!("no transaction is open on {topics:?}"), Duration::from_secs(15), || {
+            self.open_transactions(topics).is_empty()
+        });
+    }
+
     /// A consumer group's view.
     pub(crate) fn group(&self, name: &str) -> Group<'_> {
         let consumer = client(&self.address).set("group.id", name).set("isolation.level", "read_uncommitted").create();

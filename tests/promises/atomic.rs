@@ -41,9 +41,7 @@ pub(super) fn an_aborted_batch_is_never_visible(room: &Room) {
     let mut process = room.run(room.copy(&[&input], &output));
     process.kill_in_transaction(cluster, &[&output]);
     let mut process = room.run(room.copy(&[&input], &output));
-    wait_until("the dead process's transaction is aborted", Duration::from_secs(15), || {
-        cluster.open_transactions(&[&output]).is_empty()
-    });
+    cluster.wait_settled(&[&output]); // the dead process's transaction is aborted
     let total = load.finish();
     cluster.group(&room.group()).wait_drained(&[&input], PATIENCE);
     assert!(

@@ -50,7 +50,7 @@ impl Dead {
         room.load(&[&self.input], 1).send(RECORDS..2 * RECORDS);
         cluster.group(&self.pipeline.consumer_group).wait_drained(&[&self.input], PATIENCE);
         Ledger::of(cluster, &self.output).assert_exact(0..2 * RECORDS);
-        assert!(cluster.open_transactions(&[&self.output]).is_empty());
+        cluster.wait_settled(&[&self.output]);
         new.stop_cleanly();
     }
 }

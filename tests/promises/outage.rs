@@ -78,7 +78,7 @@ pub(super) fn a_broker_that_is_killed_under_load_loses_and_doubles_nothing(room:
     let total = load.finish();
     night.wait_drained(&mut process);
     Ledger::of(broker.cluster(), &night.output).assert_exact(0..total);
-    assert!(broker.cluster().open_transactions(&[&night.output]).is_empty());
+    broker.cluster().wait_settled(&[&night.output]);
     process.stop_cleanly();
 }
 

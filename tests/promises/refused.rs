@@ -36,7 +36,7 @@ pub(super) fn a_refused_output_commits_nothing_and_names_the_record(room: &Room)
     assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);
     assert!(matches!(room.cluster().group(&room.group()).committed(&input)[0], None | Some(0)));
     names_the_refused_record(&process.stderr(), &input, &output);
-    assert!(room.cluster().open_transactions(&[&output]).is_empty());
+    room.cluster().wait_settled(&[&output]);
 }
 
 /// Whatever of it was delivered, no position passes the refused record.

@@ -38,7 +38,7 @@ pub(super) fn a_stopped_process_writes_nothing_when_it_goes_on(room: &Room) {
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
     Ledger::of(cluster, &output).assert_exact(0..total);
-    assert!(cluster.open_transactions(&[&output]).is_empty());
+    cluster.wait_settled(&[&output]);
     new.stop_cleanly();
 }
 
