@@ -1,7 +1,5 @@
 //! Outputs and positions of a batch become visible together, or not at all.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
