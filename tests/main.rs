@@ -2,6 +2,7 @@
 //!
 //! `WATTLE_REQUIRE_KAFKA=1` fails where the broker's prerequisites are missing, instead of skipping. `WATTLE_FULL=1` runs the
 //! full numbers. `WATTLE_BIN` names the binary under test; without it, it is built with the profile of this test.
+//! `WATTLE_KEEP=1` keeps the folder with the brokers' data and logs.
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
 mod harness;

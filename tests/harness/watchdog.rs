@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// A shell in a process group of its own. It is told of every process that is started, and when its input ends (because
-/// [`Watchdog::finish`] was called, or because this process died in whatever way) it kills what is left and removes the folder.
+/// [`Watchdog::finish`] was called, or because this process died in whatever way) it kills what is left and removes the folder (unless `WATTLE_KEEP=1`).
 pub(crate) struct Watchdog {
     shell: Mutex<Option<(Child, ChildStdin)>>,
 }
@@ -22,7 +22,7 @@ while read -r op pid; do
   esac
 done
 for p in $pids $(cat "$0"/*/broker.pid 2>/dev/null); do kill -9 "$p" 2>/dev/null; done
-rm -rf "$0" || { sleep 1; rm -rf "$0"; }
+[ "$WATTLE_KEEP" = 1 ] || rm -rf "$0" || { sleep 1; rm -rf "$0"; }
 "#;
 
 impl Watchdog {
