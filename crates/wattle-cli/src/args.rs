@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing::level_filters::LevelFilter;
+use wattle_pipeline::EMBEDDED;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -17,13 +18,20 @@ const AFTER_MAIN: &str = "\
 Start with a pipeline file:
   wattle check pipeline.yaml         what would run, and with which guarantee
   wattle run pipeline.yaml --drain   process what is there, then end
-  wattle tail TOPIC --from-beginning look at the result";
+  wattle tail TOPIC --from-beginning look at the result
+Without a Kafka at hand, add --embedded to each.";
 
 const AFTER_RUN: &str = "\
 Ctrl-C or SIGTERM: every stream finishes or drops its batch, then the run ends with 0. A second signal ends it at once. \
 Nothing needs repair after that, nor after kill -9: start the same command again.
 
 Results go to stderr, one line a stream; stdout belongs to the stdout output.";
+
+const AFTER_BROKER: &str = "\
+For development and tests: one node, no replication, no TLS, no SASL. It keeps its data over a crash or kill -9. `wattle run` and \
+`wattle tail` with --embedded use it as well when they are started in the same folder, where its data is ./.wattle/broker.
+
+Ctrl-C or SIGTERM ends it.";
 
 const AFTER_TAIL: &str = "\
 A line has topic, partition, offset, timestamp (UTC), key, headers and value. A value that is JSON is printed as it is \
@@ -53,6 +61,9 @@ pub(crate) enum Command {
     /// Print a topic's committed records as JSON, one object a line
     #[command(after_help = format!("{}\n\n{EXIT_CODES}", AFTER_TAIL))]
     Tail(TailArgs),
+    /// Run the embedded broker alone, for any Kafka tool (development only)
+    #[command(after_help = format!("{AFTER_BROKER}\n\n{EXIT_CODES}"))]
+    Broker(BrokerArgs),
 }
 
 #[derive(Debug, Args)]
@@ -95,18 +106,42 @@ pub(crate) struct TailArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct BrokerArgs {
+    /// Where it listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092")]
+    pub(crate) listen: String,
+    /// The folder with its data
+    #[arg(long, value_name = "DIR", default_value = crate::embedded::FOLDER)]
+    pub(crate) data: PathBuf,
+    /// Partitions of topics that are created when a client first asks for them; 0 creates none
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=1_000))]
+    pub(crate) auto_create_topics: i32,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Brokers {
-    /// Brokers for Kafka components that name none: host:port, several separated by commas
-    #[arg(long = "brokers", value_name = "B", env = "WATTLE_BROKERS", hide_env_values = true)]
+    /// Brokers for Kafka components that name none: host:port, several separated by commas [env: WATTLE_BROKERS]
+    #[arg(long = "brokers", value_name = "B")]
     list: Option<String>,
+    /// For Kafka components that name no brokers, the embedded broker: started in this process with its data in ./.wattle/broker,
+    /// or shared where another wattle runs it there (development only)
+    #[arg(long, conflicts_with = "list")]
+    embedded: bool,
 }
 
 impl Brokers {
-    /// What the option or the environment says; blank counts as not said.
+    /// What an option, or else the environment, says; blank counts as not said.
     pub(crate) fn get(&self) -> Option<String> {
-        self.list.as_deref().map(str::trim).filter(|list| !list.is_empty()).map(str::to_owned)
+        if self.embedded {
+            return Some(EMBEDDED.to_owned());
+        }
+        let list = self.list.clone().or_else(|| std::env::var(VARIABLE).ok())?;
+        Some(list.trim().to_owned()).filter(|list| !list.is_empty())
     }
 }
+
+/// Names brokers where no option does. Not read by clap, for which it would contradict `--embedded`.
+pub(crate) const VARIABLE: &str = "WATTLE_BROKERS";
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log (on stderr)")]
@@ -171,6 +206,14 @@ mod tests {
         assert!(Cli::try_parse_from(["wattle", "tail", "t", "--count", "0"]).is_err());
         assert!(Cli::try_parse_from(["wattle", "tail", "t", "--log-level", "3"]).is_err());
         assert!(Cli::try_parse_from(["wattle", "tail", "t", "--log-level", "DEBUG"]).is_ok());
+    }
+
+    #[test]
+    fn embedded_and_addresses_contradict_each_other() {
+        assert!(Cli::try_parse_from(["wattle", "check", "f.yaml", "--embedded", "--brokers", "a:1"]).is_err());
+        let parsed = Cli::try_parse_from(["wattle", "check", "f.yaml", "--embedded"]).expect("is legal");
+        let Command::Check(args) = parsed.command else { panic!("check was asked for") };
+        assert_eq!(args.brokers.get().as_deref(), Some("embedded"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! The `wattle` command: `run` and `check` pipelines, `tail` a topic.
+//! The `wattle` command: `run` and `check` pipelines, `tail` a topic, serve as a `broker`.
 
 mod args;
+mod broker;
 mod check;
+mod embedded;
 mod failure;
 mod json;
 mod log;
@@ -22,16 +24,22 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     log::init(&cli.log);
     let mut status = Status::new(&cli.log);
+    let mut embedded = None;
     let result = match cli.command {
-        Command::Run(args) => run::run(&args, &mut status),
+        Command::Run(args) => run::run(&args, &mut status, &mut embedded),
         Command::Check(args) => check::run(&args),
-        Command::Tail(args) => tail::run(&args, &status),
+        Command::Tail(args) => tail::run(&args, &status, &mut embedded),
+        Command::Broker(args) => broker::run(&args, status),
     };
-    match result {
+    let code = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             status.failure(&failure);
             ExitCode::from(failure.exit as u8)
         }
+    };
+    if let Some(broker) = embedded {
+        broker.leave(&status);
     }
+    code
 }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use wattle::{Exit, Stop};
 use wattle_pipeline::{Outcome, RunOptions, StreamEnd, StreamHandle, StreamPlan};
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, VARIABLE};
 use crate::check::load;
+use crate::embedded::Embedded;
 use crate::failure::{Cause, Failure, chain};
 use crate::signals::Listener;
 use crate::status::Status;
@@ -17,15 +18,23 @@ use crate::status::Status;
 /// Time between two rate lines of a stream.
 const RATE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs the file's streams until they have ended, or a signal comes.
-pub(crate) fn run(args: &RunArgs, status: &mut Status) -> Result<(), Failure> {
-    let plan = load(&args.file, args.brokers.get())?;
-    status.planned(&plan);
+/// Runs the file's streams until they have ended, or a signal comes. An embedded broker is left in `embedded`, since others may
+/// still use it.
+pub(crate) fn run(args: &RunArgs, status: &mut Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
+    let mut plan = load(&args.file, args.brokers.get())?;
+    let topics = plan.embedded_topics();
+    if topics.is_some() {
+        let broker = embedded.insert(Embedded::open()?);
+        plan.set_embedded_address(broker.address());
+    }
+    status.planned(&plan, embedded.as_ref());
     let status = *status;
+    if let (Some(broker), Some(topics)) = (embedded.as_ref(), topics) {
+        broker.create_missing(&topics, &status)?;
+    }
     let told: HashMap<String, Told> = plan.streams.iter().map(|s| (s.id().to_owned(), Told::of(s))).collect();
     let stop = Stop::new();
-    let listener = Listener::start(stop.clone(), args.grace_period, status)
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot listen for signals: {error}")))?;
+    let listener = Listener::start(stop.clone(), args.grace_period, status)?;
     let running = wattle_pipeline::start(plan, RunOptions { drain: args.drain, stop: stop.clone() })?;
     listener.watch(running.streams());
     let rates = status.is_live().then(|| Rates::start(running.streams(), status));
@@ -40,7 +49,7 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status) -> Result<(), Failure> {
     if stop.is_stopped() {
         status.note("stopped cleanly: everything processed is committed");
     } else if status.is_live()
-        && let Some(next) = next(&ends, &told)
+        && let Some(next) = next(&ends, &told, embedded.as_ref().map(Embedded::address))
     {
         status.note(&next);
     }
@@ -62,12 +71,15 @@ impl Told {
 }
 
 /// How to look at the results of the last stream that wrote some to Kafka.
-fn next(ends: &[StreamEnd], told: &HashMap<String, Told>) -> Option<String> {
+fn next(ends: &[StreamEnd], told: &HashMap<String, Told>, embedded: Option<&str>) -> Option<String> {
     let with_results = |end: &&StreamEnd| end.snapshot.messages > 0;
     let last = ends.iter().rev().filter(with_results).find_map(|end| told.get(&end.id)?.topic.as_ref());
     let (topic, brokers) = last?;
-    let known = std::env::var("WATTLE_BROKERS").is_ok_and(|known| known == *brokers);
-    let option = if known { String::new() } else { format!(" --brokers {brokers}") };
+    let option = match std::env::var(VARIABLE) {
+        _ if embedded == Some(brokers) => " --embedded".to_owned(),
+        Ok(known) if known == *brokers => String::new(),
+        _ => format!(" --brokers {brokers}"),
+    };
     Some(format!("next: wattle tail {topic} --from-beginning{option}"))
 }
 
@@ -188,8 +200,11 @@ mod tests {
         let results = |id: &str| StreamEnd { snapshot: metrics.snapshot(), ..end(id, Outcome::Done) };
         let topic = |topic: &str| Told { transactional: true, topic: Some((topic.to_owned(), "b:1".to_owned())) };
         let told = HashMap::from([("a".to_owned(), topic("t")), ("b".to_owned(), topic("u"))]);
-        let text = next(&[results("a"), end("b", Outcome::Drained)], &told).expect("a has results");
+        let ends = [results("a"), end("b", Outcome::Drained)];
+        let text = next(&ends, &told, None).expect("a has results");
         assert_eq!(text, "next: wattle tail t --from-beginning --brokers b:1");
+        let text = next(&ends, &told, Some("b:1")).expect("a has results");
+        assert_eq!(text, "next: wattle tail t --from-beginning --embedded");
         assert!(next(&[end("a", Outcome::Done)], &told).is_none());
     }
 

@@ -1,9 +1,9 @@
 //! SIGINT and SIGTERM: the first asks for a clean stop, the second ends the process.
 
 use std::io;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -16,51 +16,103 @@ use crate::text::duration;
 
 /// Listens for signals while it lives.
 pub(crate) struct Listener {
-    streams: Sender<Vec<StreamHandle>>,
+    events: Sender<Event>,
+}
+
+enum Event {
+    Signal,
+    /// These run now, and are named where a stop takes long.
+    Streams(Vec<StreamHandle>),
+    /// Nothing is left that a signal could interrupt.
+    Finished,
 }
 
 impl Listener {
     /// From here on a signal does not kill the process but asks `stop`. `grace_period` is what the caller gives a clean stop in
     /// all; a quarter of it is left for the end itself, so that whoever set the period does not have to kill.
-    pub(crate) fn start(stop: Stop, grace_period: Duration, status: Status) -> io::Result<Self> {
+    pub(crate) fn start(stop: Stop, grace_period: Duration, status: Status) -> Result<Self, Failure> {
+        Self::try_start(stop, grace_period, status)
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot listen for signals: {error}")))
+    }
+
+    fn try_start(stop: Stop, grace_period: Duration, status: Status) -> io::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        let (signal_sender, signal) = mpsc::channel();
+        let (events, received) = mpsc::channel();
+        let sender = events.clone();
         thread::Builder::new().name("signals".into()).spawn(move || {
             // The receiver lives in a thread that ends with the process only.
-            signals.forever().take_while(|_| signal_sender.send(()).is_ok()).for_each(drop);
+            signals.forever().take_while(|_| sender.send(Event::Signal).is_ok()).for_each(drop);
         })?;
-        let (streams_sender, streams) = mpsc::channel();
-        thread::Builder::new().name("stop".into()).spawn(move || {
-            if signal.recv().is_err() {
-                return;
-            }
-            stop.stop();
-            let streams: Vec<StreamHandle> = streams.try_iter().last().unwrap_or_default();
-            status.note(&stopping(&running(&streams)));
-            let limit = grace_period.mul_f64(0.75);
-            let text = match signal.recv_timeout(limit) {
-                Ok(()) => "ended at once by a second signal".to_owned(),
-                Err(RecvTimeoutError::Timeout) => format!(
-                    "did not stop within {} (three quarters of the grace period); still busy: {}",
-                    duration(limit),
-                    running(&streams).join(", ")
-                ),
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            let failure = Failure::new(
-                Exit::Failed,
-                format!("{text}; what was not committed is processed again by the next run"),
-            );
-            status.failure(&failure);
-            std::process::exit(failure.exit as i32);
-        })?;
-        Ok(Listener { streams: streams_sender })
+        let watch = Watch { stop, limit: grace_period.mul_f64(0.75), status, streams: Vec::new() };
+        thread::Builder::new().name("stop".into()).spawn(move || watch.run(&received))?;
+        Ok(Listener { events })
     }
 
     /// These streams run now.
     pub(crate) fn watch(&self, streams: &[StreamHandle]) {
-        // No receiver is left only where a signal has come before: then the stop is under way already.
-        self.streams.send(streams.to_vec()).unwrap_or_default();
+        self.tell(Event::Streams(streams.to_vec()));
+    }
+
+    fn tell(&self, event: Event) {
+        // No receiver is left only where a signal has ended everything: then the process is about to go.
+        self.events.send(event).unwrap_or_default();
+    }
+}
+
+/// Nothing is left to stop: from here on a signal ends the process at once.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.tell(Event::Finished);
+    }
+}
+
+/// What the thread that waits for events knows.
+struct Watch {
+    stop: Stop,
+    limit: Duration,
+    status: Status,
+    streams: Vec<StreamHandle>,
+}
+
+impl Watch {
+    fn run(mut self, events: &Receiver<Event>) {
+        loop {
+            match events.recv() {
+                Ok(Event::Signal) => break,
+                Ok(Event::Streams(streams)) => self.streams = streams,
+                Ok(Event::Finished) => return end_by_signal(events),
+                Err(_) => return,
+            }
+        }
+        self.stop.stop();
+        self.status.note(&stopping(&running(&self.streams)));
+        let deadline = Instant::now() + self.limit;
+        let text = loop {
+            match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Event::Signal) => break "ended at once by a second signal".to_owned(),
+                Ok(Event::Streams(streams)) => self.streams = streams,
+                Ok(Event::Finished) => return end_by_signal(events),
+                Err(RecvTimeoutError::Timeout) => break self.overdue(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        };
+        let text = format!("{text}; what was not committed is processed again by the next run");
+        let failure = Failure::new(Exit::Failed, text);
+        self.status.failure(&failure);
+        std::process::exit(failure.exit as i32);
+    }
+
+    fn overdue(&self) -> String {
+        let (limit, busy) = (duration(self.limit), running(&self.streams).join(", "));
+        format!("did not stop within {limit} (three quarters of the grace period); still busy: {busy}")
+    }
+}
+
+fn end_by_signal(events: &Receiver<Event>) {
+    while let Ok(event) = events.recv() {
+        if matches!(event, Event::Signal) {
+            std::process::exit(0);
+        }
     }
 }
 
@@ -70,11 +122,11 @@ fn running(streams: &[StreamHandle]) -> Vec<String> {
 
 fn stopping(running: &[String]) -> String {
     let what = match running {
-        [] => "the run ends".to_owned(),
-        [one] => format!("{one} finishes its batch"),
-        many => format!("{} streams finish their batch", many.len()),
+        [] => String::new(),
+        [one] => format!(": {one} finishes its batch"),
+        many => format!(": {} streams finish their batch", many.len()),
     };
-    format!("stopping: {what} (press again to stop at once)")
+    format!("stopping{what} (press again to stop at once)")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use wattle_pipeline::{Outcome, Plan, StreamEnd, StreamHandle};
 
 use crate::args::{LogArgs, LogFormat};
+use crate::embedded::Embedded;
 use crate::failure::{Cause, Failure};
 use crate::text::{Style, counted, duration, grouped};
 
@@ -46,10 +47,12 @@ impl Status {
         self.live
     }
 
-    /// The version, then one line a stream.
-    pub(crate) fn planned(&mut self, plan: &Plan) {
-        let version = concat!("wattle ", env!("CARGO_PKG_VERSION"));
-        event!(self, self.style.bold(version), "started", version = env!("CARGO_PKG_VERSION"));
+    /// The version, and where the embedded broker is; then one line a stream.
+    pub(crate) fn planned(&mut self, plan: &Plan, embedded: Option<&Embedded>) {
+        let version = self.style.bold(concat!("wattle ", env!("CARGO_PKG_VERSION")));
+        let embedded = embedded.map(Embedded::notice);
+        let text = embedded.iter().fold(version, |text, notice| format!("{text} · {notice}"));
+        event!(self, text, "started", version = env!("CARGO_PKG_VERSION"), embedded = embedded);
         let width = |text: &str| text.chars().count();
         self.width = plan.streams.iter().map(|stream| width(stream.id())).max().unwrap_or(0);
         let route_width = plan.streams.iter().map(|stream| width(&stream.route())).max().unwrap_or(0);

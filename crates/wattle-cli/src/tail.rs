@@ -7,28 +7,39 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use wattle::kafka::Tail;
-use wattle::{ClientProperties, Exit};
+use wattle::{ClientProperties, Exit, Stop};
+use wattle_pipeline::EMBEDDED;
 
 use crate::args::TailArgs;
+use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::json::Line;
+use crate::signals::Listener;
 use crate::status::Status;
 
 /// Longest wait for a record before stdout is looked at again.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Prints records until there were `--count` of them, or the reader of stdout goes away.
-pub(crate) fn run(args: &TailArgs, status: &Status) -> Result<(), Failure> {
-    let brokers = args
-        .brokers
-        .get()
-        .ok_or_else(|| Failure::refused("no brokers are named: give --brokers host:port, or set WATTLE_BROKERS"))?;
+/// Everything that was printed is on its way: a stop has nothing to finish.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Prints records until there were `--count` of them, a signal comes, or the reader of stdout goes away. An embedded broker is left
+/// in `embedded`, since others may still use it.
+pub(crate) fn run(args: &TailArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
+    const NONE: &str =
+        "no brokers are named: give --brokers host:port, or set WATTLE_BROKERS; for the embedded broker, --embedded";
+    let mut brokers = args.brokers.get().ok_or_else(|| Failure::refused(NONE))?;
+    if brokers == EMBEDDED {
+        brokers = embedded.insert(Embedded::open()?).address().to_owned();
+    }
     let properties = args.client_file.as_deref().map(client_file).transpose()?.unwrap_or_default();
     let tail = Tail::open(&brokers, &args.topic, args.from_beginning, &properties)?;
     if status.is_live() && !args.from_beginning {
         status.note(&format!("waiting for new records of {} (Ctrl-C ends)", args.topic));
     }
-    match print(tail, args.count) {
+    let stop = Stop::new();
+    let _listener = Listener::start(stop.clone(), GRACE, *status)?;
+    match print(tail, args.count, &stop) {
         Ok(()) => Ok(()),
         Err(Ended::Kafka(error)) => Err(error.into()),
         // A reader that has seen enough (`| head`) is no failure.
@@ -55,10 +66,10 @@ impl From<io::Error> for Ended {
     }
 }
 
-fn print(mut tail: Tail, count: Option<u64>) -> Result<(), Ended> {
+fn print(mut tail: Tail, count: Option<u64>, stop: &Stop) -> Result<(), Ended> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut left = count;
-    while left != Some(0) {
+    while left != Some(0) && !stop.is_stopped() {
         // Lines are flushed where no record follows at once, so that a long topic is not written in tiny pieces.
         let next = match tail.next(Duration::ZERO)? {
             Some(record) => Some(record),

@@ -14,3 +14,4 @@ mod yaml;
 pub use plan::{Context, Plan, StreamPlan, plan};
 pub use problem::{Problem, Problems};
 pub use run::{Outcome, RunOptions, Running, StreamEnd, StreamHandle, start};
+pub use spec::EMBEDDED;

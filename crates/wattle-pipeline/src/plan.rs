@@ -1,18 +1,19 @@
 //! A checked file: what will run, and with which guarantee. Nothing has been opened or connected yet.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
 use crate::problem::{Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, Input, Output, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, Input, Output, Stream, Surroundings};
 use crate::yaml;
 
 /// Where the text came from and what surrounds it.
 pub struct Context<'a> {
     /// The pipeline file: named in problems; paths in it are relative to its folder.
     pub file: &'a Path,
-    /// Brokers for Kafka components that name none.
+    /// Brokers for Kafka components that name none; `embedded` is understood as in the file.
     pub brokers: Option<String>,
     /// Looks up `${VAR}`; a function, so that tests need no process environment.
     pub env: &'a dyn Fn(&str) -> Option<String>,
@@ -28,7 +29,8 @@ pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
     if let Some(mut root) = yaml::parse(text, &report) {
         yaml::substitute(&mut root, "", context.env, &report);
         let folder = context.file.parent().unwrap_or(Path::new(""));
-        let surroundings = Surroundings { text, folder, brokers: context.brokers.as_deref() };
+        let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
+        let surroundings = Surroundings { text, folder, brokers };
         streams = spec::read(&root, &surroundings, &report);
     }
     match report.into_problems(context.file.to_path_buf()) {
@@ -41,6 +43,34 @@ pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
 pub struct Plan {
     /// In the order of the file.
     pub streams: Vec<StreamPlan>,
+}
+
+impl Plan {
+    /// The topics that streams read and write with `brokers: embedded`; `None` where no stream does.
+    #[must_use]
+    pub fn embedded_topics(&self) -> Option<BTreeSet<String>> {
+        let links = self.streams.iter().map(StreamPlan::link);
+        let topics = links.flat_map(|link| link.reads.into_iter().chain(link.writes));
+        let embedded: BTreeSet<_> = topics.filter(|(_, brokers)| brokers == EMBEDDED).map(|(topic, _)| topic).collect();
+        (!embedded.is_empty()).then_some(embedded)
+    }
+
+    /// Says where the embedded broker is.
+    pub fn set_embedded_address(&mut self, address: &str) {
+        for StreamPlan(stream) in &mut self.streams {
+            let input = match &mut stream.input {
+                Input::Kafka(input) => Some(&mut input.brokers),
+                Input::File(_) | Input::Generate(_) => None,
+            };
+            let output = match &mut stream.output {
+                Output::Kafka(output) => Some(&mut output.brokers),
+                Output::Stdout { .. } | Output::Drop => None,
+            };
+            for brokers in [input, output].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
+                address.clone_into(brokers);
+            }
+        }
+    }
 }
 
 impl fmt::Display for Plan {

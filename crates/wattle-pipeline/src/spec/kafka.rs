@@ -5,19 +5,40 @@ use wattle::{ClientProperties, ClientRole, property_problem};
 use super::Surroundings;
 use crate::yaml::{Field, Map};
 
+/// In place of brokers' addresses: the broker that `wattle` brings with it. Whoever runs a plan starts it, and says where it is.
+pub const EMBEDDED: &str = "embedded";
+
 /// The `brokers` key, or the brokers of the surroundings; with one comma between addresses. Blank after a problem.
 pub(super) fn brokers(map: &mut Map, surroundings: &Surroundings) -> String {
-    match (map.get("brokers"), surroundings.brokers) {
-        (Some(field), _) => {
-            let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
-            join(&names.join(","))
-        }
-        (None, Some(brokers)) if !join(brokers).is_empty() => join(brokers),
-        (None, _) => {
-            map.missing("brokers", "no brokers: set this key, pass --brokers HOST:PORT, or set WATTLE_BROKERS");
-            String::new()
-        }
+    if let Some(field) = map.get("brokers") {
+        return addresses(&field);
     }
+    let brokers = surroundings.brokers.map(join).unwrap_or_default();
+    if brokers.is_empty() {
+        let text = "no brokers: set this key, or brokers for the whole file, pass --brokers HOST:PORT, or set \
+                    WATTLE_BROKERS; without a Kafka at hand pass --embedded";
+        map.missing("brokers", text);
+    } else if is_mixed(&brokers) {
+        map.missing("brokers", MIXED);
+    }
+    brokers
+}
+
+/// A `brokers` key's addresses. Blank after a problem.
+pub(super) fn addresses(field: &Field) -> String {
+    let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
+    let brokers = join(&names.join(","));
+    if is_mixed(&brokers) {
+        field.problem(MIXED);
+        return String::new();
+    }
+    brokers
+}
+
+const MIXED: &str = "embedded is a cluster of its own; remove it, or the addresses beside it";
+
+fn is_mixed(brokers: &str) -> bool {
+    brokers != EMBEDDED && brokers.split(',').any(|address| address == EMBEDDED)
 }
 
 fn join(brokers: &str) -> String {

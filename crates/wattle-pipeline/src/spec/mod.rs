@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
+pub use kafka::EMBEDDED;
 pub(crate) use output::{KafkaOutput, Output};
 use wattle::BatchLimits;
 
@@ -23,7 +24,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) text: &'a str,
     /// The folder that paths are relative to.
     pub(crate) folder: &'a Path,
-    /// Brokers for Kafka components that name none.
+    /// Brokers for Kafka components that name none; they come before those of the file.
     pub(crate) brokers: Option<&'a str>,
 }
 
@@ -42,6 +43,11 @@ pub(crate) struct Stream {
 /// Reads and checks the whole file.
 pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> Vec<Stream> {
     let Some(mut root) = Map::root(root, report) else { return Vec::new() };
+    // After a problem here the streams are not told that they have no brokers.
+    let brokers = root.get("brokers").map(|field| kafka::addresses(&field)).map(|given| match given.is_empty() {
+        true => EMBEDDED.to_owned(),
+        false => given,
+    });
     let items = root.required("streams", "a pipeline file needs a list of streams").and_then(|field| {
         let items = field.list()?;
         if items.is_empty() {
@@ -50,9 +56,11 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
         Some(items)
     });
     root.finish();
+    let brokers = surroundings.brokers.or(brokers.as_deref());
+    let surroundings = Surroundings { brokers, ..*surroundings };
     let items = items.unwrap_or_default();
     let streams: Vec<_> =
-        items.iter().enumerate().filter_map(|(i, item)| stream(item, i, surroundings, report)).collect();
+        items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
     streams
 }

@@ -7,27 +7,21 @@ use wattle_pipeline::{Context, Plan};
 fn example(name: &str) -> Plan {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
     let text = std::fs::read_to_string(&file).unwrap();
-    let context = Context { file: &file, brokers: Some("localhost:9092".to_owned()), env: &|_| None };
+    let context = Context { file: &file, brokers: None, env: &|_| None };
     wattle_pipeline::plan(&text, &context).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[test]
-fn load_is_finite_and_at_least_once() {
-    let plan = example("load.yaml");
-    assert_eq!(
-        plan.to_string(),
-        "load   file earthquakes.jsonl → vrl → kafka quakes   at least once: a file has no committed position; a restart \
-         reads it from the beginning\n"
-    );
-    assert!(plan.streams[0].is_finite());
-}
-
-#[test]
-fn strong_is_exactly_once() {
-    let plan = example("strong.yaml");
-    assert_eq!(plan.streams[0].route(), "kafka quakes → filter, vrl → kafka strong-quakes");
-    assert!(plan.streams[0].guarantee().starts_with("exactly once: offsets commit in the same transaction"));
-    assert!(!plan.streams[0].is_finite());
+fn the_earthquakes_are_exactly_once_from_the_file_on() {
+    let plan = example("earthquakes.yaml");
+    let [load, strong] = &plan.streams[..] else { panic!("two streams") };
+    assert_eq!(load.route(), "file earthquakes.jsonl → vrl → kafka quakes");
+    assert!(load.guarantee().starts_with("exactly once: the file's position commits"), "{}", load.guarantee());
+    assert!(load.is_finite());
+    assert_eq!(strong.route(), "kafka quakes → filter, vrl → kafka strong-quakes");
+    assert!(strong.guarantee().starts_with("exactly once: offsets commit in the same transaction"));
+    assert!(!strong.is_finite());
+    assert_eq!(plan.embedded_topics().unwrap().into_iter().collect::<Vec<_>>(), ["quakes", "strong-quakes"]);
 }
 
 #[test]

@@ -107,6 +107,30 @@ fn brokers_come_from_the_key_or_from_outside() {
 }
 
 #[test]
+fn brokers_of_the_file_stand_behind_those_from_outside_and_of_a_component() {
+    let text = format!("brokers: c:1\n{}", stream(&format!("{KAFKA_IN}, brokers: a:1"), KAFKA_OUT));
+    let of_output = |brokers| plan_with(&text, brokers, &|_| None).unwrap().streams[0].output_topic().unwrap().1.to_owned();
+    assert_eq!(of_output(None), "c:1");
+    assert_eq!(of_output(Some("b:1")), "b:1");
+}
+
+#[test]
+fn embedded_is_a_cluster_of_its_own() {
+    let text = format!("brokers: embedded\n{}", stream(KAFKA_IN, KAFKA_OUT));
+    let mut plan = plan_with(&text, None, &|_| None).unwrap();
+    let topics: Vec<_> = plan.embedded_topics().unwrap().into_iter().collect();
+    assert_eq!(topics, ["a", "b"]);
+    plan.set_embedded_address("127.0.0.1:7");
+    assert_eq!(plan.streams[0].output_topic().unwrap().1, "127.0.0.1:7");
+    assert!(plan.embedded_topics().is_none());
+    assert!(plan_with(&text, Some("a:1"), &|_| None).unwrap().embedded_topics().is_none());
+    let mixed = stream(&format!("{KAFKA_IN}, brokers: [embedded, a:1]"), &format!("{KAFKA_OUT}, brokers: a:1"));
+    refuses(&mixed, &["input.brokers", "cluster of its own"]);
+    let found = lines(&plan_with(&text, Some("embedded,a:1"), &|_| None).err().unwrap());
+    assert!(found.iter().all(|p| p.contains("cluster of its own")), "{found:#?}");
+}
+
+#[test]
 fn topic_names_are_checked() {
     refuses(
         &stream("type: kafka, topics: [a b], consumer_group: g", KAFKA_OUT),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::client::{self, LogGate};
 use super::ffi;
@@ -14,6 +15,27 @@ use crate::kafka;
 
 /// Long enough for a slow cluster, short enough that a wrong address is known within 10 s.
 const CONNECT: Duration = Duration::from_secs(8);
+
+/// Creates those of the topics that are not there, and returns their names.
+///
+/// # Errors
+/// [`Error::Unreachable`], or [`Error::Kafka`] where the broker refuses a topic; those before it are created.
+pub fn create_topics<'a>(
+    brokers: &str,
+    topics: impl IntoIterator<Item = &'a String>,
+    partitions: i32,
+    settings: &[(&str, &str)],
+) -> Result<Vec<String>, Error> {
+    let admin = Admin::new("topics", brokers, &ClientProperties::new())?;
+    let there = admin.cluster()?.topics;
+    let mut created = Vec::new();
+    for topic in topics.into_iter().filter(|topic| !there.contains_key(*topic)) {
+        if admin.create_topic(topic, partitions, settings)? {
+            created.push(topic.clone());
+        }
+    }
+    Ok(created)
+}
 
 /// A client for metadata and settings.
 pub(crate) struct Admin {
@@ -63,6 +85,23 @@ impl Admin {
     /// A setting of a topic; `None` if the broker does not tell.
     pub(crate) fn topic_setting(&self, topic: &str, name: &str) -> Option<i64> {
         self.setting(&ResourceSpecifier::Topic(topic), name)
+    }
+
+    /// Creates a topic with the cluster's default replication; false if it is there already.
+    pub(crate) fn create_topic(&self, name: &str, partitions: i32, settings: &[(&str, &str)]) -> Result<bool, Error> {
+        let what = || format!("create the topic {name}");
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
+        topic.config.extend(settings);
+        let options = AdminOptions::new().request_timeout(Some(CONNECT)).operation_timeout(Some(CONNECT));
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.map_err(|source| Error::Io { what: what(), source })?;
+        let results = runtime.block_on(self.client.create_topics([&topic], &options));
+        match results.map(|mut results| results.pop()) {
+            Ok(Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists)))) => Ok(false),
+            Ok(Some(Err((_, code)))) => Err(Error::Kafka { what: what(), source: KafkaError::AdminOp(code).into() }),
+            Ok(_) => Ok(true),
+            Err(error) => Err(Error::Kafka { what: what(), source: error.into() }),
+        }
     }
 
     fn setting(&self, resource: &ResourceSpecifier<'_>, name: &str) -> Option<i64> {

@@ -11,6 +11,7 @@ mod producer;
 mod record;
 mod tail;
 
+pub use admin::create_topics;
 pub(crate) use admin::{Admin, Cluster};
 pub(crate) use client::property_problem;
 pub(crate) use consumer::{Consumer, Ownership, PartitionQueue, RebalanceListener, TopicPartition};

@@ -1,0 +1,108 @@
+//! The embedded broker: opened in this process, or shared where another process has opened it.
+
+use std::collections::BTreeSet;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wattle::Exit;
+use wattle_broker::{Broker, Error};
+
+use crate::failure::{Failure, chain};
+use crate::status::Status;
+use crate::text::counted;
+
+/// Its data, in the folder where the command is given.
+pub(crate) const FOLDER: &str = ".wattle/broker";
+
+/// Enough to see work shared, few enough to start at once.
+const PARTITIONS: i32 = 3;
+/// Records are kept until the folder is removed: example data is older than Kafka's default retention of a week.
+const SETTINGS: &[(&str, &str)] = &[("retention.ms", "-1")];
+
+/// How long a broker that is just being opened or closed by another process is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+/// Our own clients' connections end a moment after them.
+const AFTERGLOW: Duration = Duration::from_secs(1);
+
+/// A broker that answers.
+pub(crate) struct Embedded {
+    address: String,
+    role: Role,
+}
+
+enum Role {
+    /// It lives in this process.
+    Host(Broker),
+    /// It lives in another one, which stays as long as somebody is connected to it: this connection does nothing else.
+    Guest { pid: u32, _seat: TcpStream },
+}
+
+impl Embedded {
+    /// Opens the folder, or joins the process that has it open.
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Broker::builder().folder(FOLDER).start() {
+                Ok(broker) => return Ok(Embedded { address: broker.address(), role: Role::Host(broker) }),
+                // It may be ending: then there is nobody to connect to, and the folder is free soon.
+                Err(Error::InUse { address, pid, .. }) => match TcpStream::connect(&address) {
+                    Ok(seat) => return Ok(Embedded { address, role: Role::Guest { pid, _seat: seat } }),
+                    Err(error) if Instant::now() > deadline => {
+                        let text = format!(
+                            "the embedded broker of process {pid}, which uses {FOLDER}, does not answer on {address}: {error}; end that \
+                             process, or use another folder"
+                        );
+                        return Err(Failure::new(Exit::Unreachable, text));
+                    }
+                    Err(_) => thread::sleep(PAUSE),
+                },
+                Err(error) => return Err(refused(&error)),
+            }
+        }
+    }
+
+    /// Where clients connect.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// What a run says of it.
+    pub(crate) fn notice(&self) -> String {
+        let owner = match self.role {
+            Role::Host(_) => String::new(),
+            Role::Guest { pid, .. } => format!(" of process {pid}"),
+        };
+        format!("embedded broker{owner} on {}, data in {FOLDER} (development only)", self.address)
+    }
+
+    /// Creates those of the topics that are not there, and says so.
+    pub(crate) fn create_missing(&self, topics: &BTreeSet<String>, status: &Status) -> Result<(), Failure> {
+        let created = wattle::kafka::create_topics(&self.address, topics, PARTITIONS, SETTINGS)?;
+        if !created.is_empty() {
+            status.note(&format!("created {} with {PARTITIONS} partitions", created.join(", ")));
+        }
+        Ok(())
+    }
+
+    /// Returns when nobody else uses it; a signal ends the wait, and the process.
+    pub(crate) fn leave(self, status: &Status) {
+        let Role::Host(broker) = self.role else { return };
+        if !broker.wait_idle(Some(AFTERGLOW)) {
+            let clients = counted(broker.clients() as u64, "connection", "connections");
+            status.note(&format!("the embedded broker stays for {clients} of other processes (Ctrl-C ends it)"));
+            broker.wait_idle(None);
+        }
+        broker.stop();
+    }
+}
+
+/// Why a broker did not start, as an end of the command.
+pub(crate) fn refused(error: &Error) -> Failure {
+    let exit = match error {
+        Error::InUse { .. } | Error::Foreign { .. } | Error::Listen { .. } | Error::Setting { .. } => Exit::Config,
+        _ => Exit::Failed,
+    };
+    Failure::new(exit, chain(error))
+}
