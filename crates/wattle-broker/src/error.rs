@@ -34,4 +34,7 @@ pub enum Error {
     /// A topic's setting has no such name or value.
     #[error("topic setting {name}={value}: {reason}")]
     Setting { name: String, value: String, reason: String },
+    /// A topic to begin with cannot be.
+    #[error("topic {name}: {reason}")]
+    Topic { name: String, reason: String },
 }
