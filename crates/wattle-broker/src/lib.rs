@@ -6,6 +6,7 @@ mod api;
 mod clock;
 mod core;
 mod error;
+mod folder;
 mod group;
 mod journal;
 mod log;
