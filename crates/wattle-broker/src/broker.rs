@@ -53,7 +53,7 @@ struct Running {
     house: thread::JoinHandle<()>,
     addresses: Vec<Address>,
     /// Held until everything else is over: it locks the folder.
-    folder: Option<Folder>,
+    folder: Option<Arc<Folder>>,
 }
 
 impl Builder {
@@ -232,7 +232,7 @@ impl Broker {
         self.kill();
         let begun = Instant::now();
         self.builder.check_topics()?;
-        let mut folder = self.builder.folder.as_deref().map(|path| Folder::open(path, "")).transpose()?;
+        let folder = self.builder.folder.as_deref().map(|path| Folder::open(path, "").map(Arc::new)).transpose()?;
         let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
         let listeners = listening.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         for (listen, listener) in listening.iter_mut().zip(&listeners) {
@@ -240,10 +240,10 @@ impl Broker {
         }
         drop(listening);
         let addresses: Vec<Address> = listeners.iter().map(Listener::address).collect();
-        if let (Some(folder), Some(first)) = (&mut folder, addresses.first()) {
+        if let (Some(folder), Some(first)) = (&folder, addresses.first()) {
             folder.set_address(&first.to_string())?;
         }
-        let (mut state, recovered) = recover(self.builder.folder.as_deref(), self.clock.now())?;
+        let (mut state, recovered) = recover(folder.clone(), self.clock.now())?;
         state.transactions.set_max_timeout(self.builder.transaction_max_timeout.as_millis() as Millis);
         for (name, (partitions, settings)) in &self.builder.topics {
             if !state.topics.contains_key(name) {

@@ -3,8 +3,6 @@
 //! What must never happen here: an answer before its journal entry is written, or any answer after a write failed.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +11,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::group::Groups;
 use crate::journal::{Entry, Journal};
 use crate::log::{PartitionLog, Place};
@@ -44,7 +43,7 @@ pub(crate) struct State {
     /// Set when a write failed: nothing is answered any more.
     pub(crate) broken: bool,
     /// The data folder; none in memory.
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) folder: Option<Arc<Folder>>,
 }
 
 impl State {
@@ -147,10 +146,8 @@ impl State {
             let removed = log.remove();
             self.checked(removed)?;
         }
-        if let Some(folder) = &self.folder {
-            let path = topic_folder(folder, name, topic.id);
-            let removed =
-                fs::remove_dir_all(&path).map_err(|source| Error::Io { path, what: "remove this folder", source });
+        if let Some(folder) = self.folder.clone() {
+            let removed = folder.remove_topic(name, topic.id);
             self.checked(removed)?;
         }
         tracing::info!(topic = name, "deleted topic");
@@ -160,10 +157,10 @@ impl State {
     /// Opens the logs of a topic up to this number of partitions.
     pub(crate) fn open_partitions(&mut self, name: &str, partitions: i32, now: Millis) -> Result<(), Error> {
         let topic = self.topics.get(name).expect("the caller has added the topic");
-        let (id, opened) = (topic.id, topic.partitions.len());
-        for number in opened..usize::try_from(partitions).unwrap_or_default() {
+        let (id, opened) = (topic.id, i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX));
+        for number in opened..partitions {
             let place = match &self.folder {
-                Some(folder) => Place::Folder(topic_folder(folder, name, id).join(number.to_string())),
+                Some(folder) => Place::Folder(folder.partition(name, id, number)),
                 None => Place::Memory,
             };
             let log = PartitionLog::open(&place, now);
@@ -172,11 +169,6 @@ impl State {
         }
         Ok(())
     }
-}
-
-/// Where a topic's partitions are. The name is cut, since it alone may be nearly as long as a file name can be.
-pub(crate) fn topic_folder(folder: &Path, name: &str, id: Uuid) -> PathBuf {
-    folder.join("topics").join(format!("{name:.200}-{id}"))
 }
 
 /// What the broker was started with, as far as requests depend on it.

@@ -1,13 +1,13 @@
 //! From a folder back to the state: the journal is replayed, then the logs are opened, then the end of the last transaction is completed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::core::{State, Topic, topic_folder};
+use crate::core::{State, Topic};
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::group::Groups;
 use crate::journal::{Entry, Journal};
 use crate::topic::TopicConfig;
@@ -23,10 +23,10 @@ pub(crate) struct Recovered {
 }
 
 /// Opens the folder's state, or an empty one in memory.
-pub(crate) fn recover(folder: Option<&Path>, now: Millis) -> Result<(State, Recovered), Error> {
+pub(crate) fn recover(folder: Option<Arc<Folder>>, now: Millis) -> Result<(State, Recovered), Error> {
     let mut replay = Replay::default();
-    let journal = match folder {
-        Some(folder) => Journal::open(folder, |entry| replay.apply(entry, now))?,
+    let journal = match &folder {
+        Some(folder) => Journal::open(folder.path(), |entry| replay.apply(entry, now))?,
         None => Journal::memory(),
     };
     let entries = replay.entries;
@@ -37,7 +37,7 @@ pub(crate) fn recover(folder: Option<&Path>, now: Millis) -> Result<(State, Reco
         transactions: replay.transactions,
         journal,
         broken: false,
-        folder: folder.map(Path::to_owned),
+        folder,
     };
     if replay.cluster_id.is_none() {
         state.journal(&Entry::Cluster { id: state.cluster_id })?;
@@ -55,7 +55,9 @@ pub(crate) fn recover(folder: Option<&Path>, now: Millis) -> Result<(State, Reco
     if let Some(unfinished) = replay.unfinished {
         unfinished.complete(&mut state, now)?;
     }
-    remove_strangers(&state)?;
+    if let Some(folder) = &state.folder {
+        folder.remove_unknown_topics(|name, id| state.topics.get(name).is_some_and(|topic| topic.id == id))?;
+    }
     let bytes = state.topics.values().flat_map(|topic| &topic.partitions).map(|log| log.bytes()).sum();
     let recovered = Recovered { topics: state.topics.len(), bytes, entries };
     Ok((state, recovered))
@@ -170,16 +172,4 @@ impl Unfinished {
         }
         Ok(())
     }
-}
-
-/// Folders of topics that were deleted, or never finished, when the process ended.
-fn remove_strangers(state: &State) -> Result<(), Error> {
-    let Some(folder) = &state.folder else { return Ok(()) };
-    let known: BTreeSet<_> = state.topics.iter().map(|(name, topic)| topic_folder(folder, name, topic.id)).collect();
-    let topics = folder.join("topics");
-    let Ok(found) = fs::read_dir(&topics) else { return Ok(()) };
-    for path in found.flatten().map(|entry| entry.path()).filter(|path| !known.contains(path)) {
-        fs::remove_dir_all(&path).map_err(|source| Error::Io { path, what: "remove this folder", source })?;
-    }
-    Ok(())
 }

@@ -46,7 +46,10 @@ pub(super) fn describe_cluster(
     if version >= 1 && request.endpoint_type != 1 {
         let message = "only brokers are described here, there are no controllers";
         let code = Code::UnsupportedEndpointType.code();
-        return response.with_endpoint_type(request.endpoint_type).with_error_code(code).with_error_message(Some(text(message)));
+        return response
+            .with_endpoint_type(request.endpoint_type)
+            .with_error_code(code)
+            .with_error_message(Some(text(message)));
     }
     let broker = DescribeClusterBroker::default()
         .with_broker_id(BrokerId(NODE))

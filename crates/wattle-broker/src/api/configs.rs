@@ -168,7 +168,10 @@ pub(super) fn incremental_alter_configs(
 fn altered(state: &State, resource: &AlterConfigsResource) -> Result<(BTreeMap<String, String>, TopicConfig), Told> {
     let name = resource.resource_name.as_str();
     if resource.resource_type != TOPIC {
-        return Err((Code::InvalidRequest, "only settings of topics can be altered; the broker's are given at its start".into()));
+        return Err((
+            Code::InvalidRequest,
+            "only settings of topics can be altered; the broker's are given at its start".into(),
+        ));
     }
     let Some(topic) = state.topics.get(name) else {
         return Err((Code::UnknownTopicOrPartition, format!("there is no topic {name}")));

@@ -68,7 +68,8 @@ impl Round {
         version: i16,
     ) -> Result<FetchableTopicResponse, Dropped> {
         let by_id = version >= 13;
-        let name = if by_id { state.topic_name(topic.topic_id).map(str::to_owned) } else { Some(topic.topic.to_string()) };
+        let name =
+            if by_id { state.topic_name(topic.topic_id).map(str::to_owned) } else { Some(topic.topic.to_string()) };
         let unknown = if by_id { Code::UnknownTopicId } else { Code::UnknownTopicOrPartition };
         let answers = topic.partitions.iter().map(|asked| {
             let log = name.as_ref().and_then(|name| state.partition(name, asked.partition));

@@ -70,7 +70,7 @@ fn find(
     let found = match asked.timestamp {
         LATEST => Some((limit, -1)),
         EARLIEST | EARLIEST_LOCAL => Some((log.start(), -1)),
-        MAX_TIMESTAMP => log.max_timestamp().filter(|(offset, _)| *offset < limit),
+        MAX_TIMESTAMP => log.max_timestamp()?.filter(|(offset, _)| *offset < limit),
         LATEST_TIERED => None,
         time if time >= 0 => log.offset_for_time(time)?.filter(|(offset, _)| *offset < limit),
         _ => return Ok(Err(Code::UnsupportedVersion)),

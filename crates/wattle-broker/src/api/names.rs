@@ -9,7 +9,8 @@ pub(crate) fn mentions(core: &Core, request: &RequestKind, name: &str) -> bool {
     let is = |text: &str| text == name;
     match request {
         RequestKind::Produce(asked) => {
-            asked.transactional_id.as_ref().is_some_and(|id| is(id)) || asked.topic_data.iter().any(|topic| is(&topic.name))
+            asked.transactional_id.as_ref().is_some_and(|id| is(id))
+                || asked.topic_data.iter().any(|topic| is(&topic.name))
         }
         RequestKind::Fetch(asked) => {
             let id = core.lock().topics.get(name).map(|topic| topic.id);
@@ -53,7 +54,9 @@ pub(crate) fn mentions(core: &Core, request: &RequestKind, name: &str) -> bool {
                 || asked.topics.iter().filter_map(|topic| topic.name.as_ref()).any(|topic| is(topic))
         }
         RequestKind::DescribeConfigs(asked) => asked.resources.iter().any(|resource| is(&resource.resource_name)),
-        RequestKind::IncrementalAlterConfigs(asked) => asked.resources.iter().any(|resource| is(&resource.resource_name)),
+        RequestKind::IncrementalAlterConfigs(asked) => {
+            asked.resources.iter().any(|resource| is(&resource.resource_name))
+        }
         // ApiVersions, DescribeCluster, ListGroups and ListTransactions name nothing.
         _ => false,
     }

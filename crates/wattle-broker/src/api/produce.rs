@@ -10,8 +10,7 @@ use kafka_protocol::messages::{ApiKey, ProduceRequest, ProduceResponse, Response
 use crate::api::metadata::create_on_demand;
 use crate::api::{Client, Dropped, text};
 use crate::core::{Core, State};
-use crate::log::batch::Header;
-use crate::log::{Appended, Refused};
+use crate::log::{Appended, Header, Refused};
 use crate::types::{Code, Millis, TopicPartition};
 
 /// Version 12 belongs to the newer transaction protocol, which is not offered.

@@ -1,17 +1,6 @@
 //! The answer to a request that carries one code in all its parts: what a hook refuses with.
 
 use kafka_protocol::messages::{
-    add_partitions_to_txn_response as add_partitions, create_partitions_response as create_partitions,
-    create_topics_response as create_topics, delete_groups_response as delete_groups,
-    delete_records_response as delete_records, delete_topics_response as delete_topics,
-    describe_configs_response as describe_configs, describe_groups_response as describe_groups,
-    describe_transactions_response as describe_transactions, fetch_response as fetch,
-    find_coordinator_response as find_coordinator, incremental_alter_configs_response as alter_configs,
-    leave_group_response as leave_group, list_offsets_response as list_offsets, metadata_response as metadata,
-    offset_commit_response as offset_commit, offset_delete_response as offset_delete,
-    offset_fetch_response as offset_fetch, produce_response as produce, txn_offset_commit_response as txn_offset_commit,
-};
-use kafka_protocol::messages::{
     AddOffsetsToTxnResponse, AddPartitionsToTxnResponse, ApiVersionsResponse, CreatePartitionsResponse,
     CreateTopicsResponse, DeleteGroupsResponse, DeleteRecordsResponse, DeleteTopicsResponse, DescribeClusterResponse,
     DescribeConfigsResponse, DescribeGroupsResponse, DescribeTransactionsResponse, EndTxnResponse, FetchResponse,
@@ -19,6 +8,17 @@ use kafka_protocol::messages::{
     JoinGroupResponse, LeaveGroupResponse, ListGroupsResponse, ListOffsetsResponse, ListTransactionsResponse,
     MetadataResponse, OffsetCommitResponse, OffsetDeleteResponse, OffsetFetchResponse, ProduceResponse, ProducerId,
     RequestKind, ResponseKind, SyncGroupResponse, TxnOffsetCommitResponse,
+};
+use kafka_protocol::messages::{
+    add_partitions_to_txn_response as add_partitions, create_partitions_response as create_partitions,
+    create_topics_response as create_topics, delete_groups_response as delete_groups,
+    delete_records_response as delete_records, delete_topics_response as delete_topics,
+    describe_configs_response as describe_configs, describe_groups_response as describe_groups,
+    describe_transactions_response as describe_transactions, fetch_response as fetch,
+    find_coordinator_response as find_coordinator, incremental_alter_configs_response as alter_configs,
+    leave_group_response as leave_group, list_offsets_response as list_offsets, metadata_response as metadata,
+    offset_commit_response as offset_commit, offset_fetch_response as offset_fetch, produce_response as produce,
+    txn_offset_commit_response as txn_offset_commit,
 };
 
 use crate::types::Code;
@@ -43,9 +43,8 @@ pub(crate) fn refused(request: &RequestKind, version: i16, code: Code) -> Respon
 
 fn records(request: &RequestKind, version: i16, code: i16) -> Option<ResponseKind> {
     Some(match request {
-        RequestKind::Produce(asked) => ResponseKind::Produce(ProduceResponse::default().with_responses(each(
-            &asked.topic_data,
-            |topic| {
+        RequestKind::Produce(asked) => {
+            ResponseKind::Produce(ProduceResponse::default().with_responses(each(&asked.topic_data, |topic| {
                 produce::TopicProduceResponse::default().with_name(topic.name.clone()).with_partition_responses(each(
                     &topic.partition_data,
                     |data| {
@@ -53,8 +52,8 @@ fn records(request: &RequestKind, version: i16, code: i16) -> Option<ResponseKin
                         refused.with_error_code(code).with_base_offset(-1)
                     },
                 ))
-            },
-        ))),
+            })))
+        }
         RequestKind::Fetch(asked) => {
             let topics = each(&asked.topics, |topic| {
                 let partitions = each(&topic.partitions, |partition| {
@@ -73,7 +72,9 @@ fn records(request: &RequestKind, version: i16, code: i16) -> Option<ResponseKin
                         .with_partition_index(partition.partition_index)
                         .with_error_code(code)
                 });
-                list_offsets::ListOffsetsTopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions)
+                list_offsets::ListOffsetsTopicResponse::default()
+                    .with_name(topic.name.clone())
+                    .with_partitions(partitions)
             })))
         }
         RequestKind::Metadata(asked) => {
@@ -114,11 +115,11 @@ fn groups(request: &RequestKind, version: i16, code: i16) -> Option<ResponseKind
                 describe_groups::DescribedGroup::default().with_group_id(group.clone()).with_error_code(code)
             })))
         }
-        RequestKind::DeleteGroups(asked) => {
-            ResponseKind::DeleteGroups(DeleteGroupsResponse::default().with_results(each(&asked.groups_names, |group| {
+        RequestKind::DeleteGroups(asked) => ResponseKind::DeleteGroups(DeleteGroupsResponse::default().with_results(
+            each(&asked.groups_names, |group| {
                 delete_groups::DeletableGroupResult::default().with_group_id(group.clone()).with_error_code(code)
-            })))
-        }
+            }),
+        )),
         RequestKind::OffsetCommit(asked) => {
             ResponseKind::OffsetCommit(OffsetCommitResponse::default().with_topics(each(&asked.topics, |topic| {
                 let partitions = each(&topic.partitions, |partition| {
@@ -150,7 +151,9 @@ fn groups(request: &RequestKind, version: i16, code: i16) -> Option<ResponseKind
             let whole = if version >= 2 { code } else { 0 };
             ResponseKind::OffsetFetch(OffsetFetchResponse::default().with_error_code(whole).with_topics(topics))
         }
-        RequestKind::OffsetDelete(_) => ResponseKind::OffsetDelete(OffsetDeleteResponse::default().with_error_code(code)),
+        RequestKind::OffsetDelete(_) => {
+            ResponseKind::OffsetDelete(OffsetDeleteResponse::default().with_error_code(code))
+        }
         RequestKind::FindCoordinator(asked) if version >= 4 => {
             let coordinators = each(&asked.coordinator_keys, |key| {
                 let refused = find_coordinator::Coordinator::default().with_key(key.clone());
@@ -188,16 +191,16 @@ fn transactions(request: &RequestKind, code: i16) -> Option<ResponseKind> {
         RequestKind::AddOffsetsToTxn(_) => {
             ResponseKind::AddOffsetsToTxn(AddOffsetsToTxnResponse::default().with_error_code(code))
         }
-        RequestKind::TxnOffsetCommit(asked) => {
-            ResponseKind::TxnOffsetCommit(TxnOffsetCommitResponse::default().with_topics(each(&asked.topics, |topic| {
+        RequestKind::TxnOffsetCommit(asked) => ResponseKind::TxnOffsetCommit(
+            TxnOffsetCommitResponse::default().with_topics(each(&asked.topics, |topic| {
                 let partitions = each(&topic.partitions, |partition| {
                     let refused = txn_offset_commit::TxnOffsetCommitResponsePartition::default();
                     refused.with_partition_index(partition.partition_index).with_error_code(code)
                 });
                 let refused = txn_offset_commit::TxnOffsetCommitResponseTopic::default().with_name(topic.name.clone());
                 refused.with_partitions(partitions)
-            })))
-        }
+            })),
+        ),
         RequestKind::EndTxn(_) => ResponseKind::EndTxn(EndTxnResponse::default().with_error_code(code)),
         RequestKind::DescribeTransactions(asked) => {
             let states = each(&asked.transactional_ids, |id| {

@@ -65,11 +65,8 @@ pub(crate) fn create_topics(
     let mut results = Vec::with_capacity(names.len());
     for topic in request.topics {
         let twice = names.iter().filter(|name| **name == topic.name).count() > 1;
-        let planned = if twice {
-            Err((Code::InvalidRequest, "the topic is named twice".into()))
-        } else {
-            plan(&state, &topic)
-        };
+        let planned =
+            if twice { Err((Code::InvalidRequest, "the topic is named twice".into())) } else { plan(&state, &topic) };
         let result = CreatableTopicResult::default().with_name(topic.name.clone());
         results.push(match planned {
             Err((code, message)) => result
@@ -125,8 +122,6 @@ fn plan(state: &State, topic: &CreatableTopic) -> Result<(i32, BTreeMap<String, 
     TopicConfig::parse(&set).map_err(|error| (Code::InvalidConfig, error.to_string()))?;
     Ok((partitions, set))
 }
-
-
 
 fn shown(set: &BTreeMap<String, String>) -> Vec<CreatableTopicConfigs> {
     let shown = configs::of_topic(set).into_iter().map(|config| {
@@ -200,7 +195,10 @@ fn check_growth(state: &State, topic: &CreatePartitionsTopic) -> Result<(), Told
     let now = known.partitions.len();
     let wanted = usize::try_from(topic.count).expect("it was checked to be positive");
     if wanted <= now {
-        return Err((Code::InvalidPartitions, format!("the topic has {now} partitions, and they can only become more")));
+        return Err((
+            Code::InvalidPartitions,
+            format!("the topic has {now} partitions, and they can only become more"),
+        ));
     }
     match &topic.assignments {
         Some(assigned)

@@ -141,7 +141,9 @@ impl Controls {
 
     /// Waits until the hook is released or removed, or the broker stops.
     fn hold(&self, core: &Core, number: u64) {
-        self.pause(core, None, |rules| rules.active.iter().find(|rule| rule.number == number).is_none_or(|rule| rule.released));
+        self.pause(core, None, |rules| {
+            rules.active.iter().find(|rule| rule.number == number).is_none_or(|rule| rule.released)
+        });
     }
 
     fn pause(&self, core: &Core, time: Option<Duration>, over: impl Fn(&Rules) -> bool) {

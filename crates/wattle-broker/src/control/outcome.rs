@@ -32,9 +32,10 @@ pub(crate) struct Control<'a> {
 pub(super) fn can_apply(action: &Action, request: &RequestKind) -> bool {
     let Action::RefusePartition { topic, partition, .. } = action else { return true };
     let RequestKind::Produce(produce) = request else { return false };
-    produce.topic_data.iter().any(|data| {
-        data.name.as_str() == topic && data.partition_data.iter().any(|data| data.index == *partition)
-    })
+    produce
+        .topic_data
+        .iter()
+        .any(|data| data.name.as_str() == topic && data.partition_data.iter().any(|data| data.index == *partition))
 }
 
 impl<'a> Control<'a> {

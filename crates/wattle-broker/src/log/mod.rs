@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 
-use self::batch::Header;
+pub(crate) use self::batch::Header;
 use self::producers::Producers;
 use self::record::Records;
 use self::segment::Segment;

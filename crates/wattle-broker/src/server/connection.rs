@@ -74,7 +74,9 @@ impl Connection {
 
     fn request(&mut self, frame: Bytes) -> Result<(), End> {
         let head = frame::head(&frame);
-        let Ok(key) = ApiKey::try_from(head.key) else { return Err(End::Malformed(head, "not a known request".into())) };
+        let Ok(key) = ApiKey::try_from(head.key) else {
+            return Err(End::Malformed(head, "not a known request".into()));
+        };
         let accepted = api::accepts(key, head.version);
         if key == ApiKey::ApiVersions && !accepted {
             // A client that is newer than this broker: told in the oldest version, it comes again.

@@ -61,7 +61,9 @@ pub(crate) fn encode(
 ) -> Result<BytesMut, Box<dyn std::error::Error>> {
     let mut out = BytesMut::with_capacity(256);
     out.extend_from_slice(&[0; 4]);
-    ResponseHeader::default().with_correlation_id(correlation).encode(&mut out, key.response_header_version(version))?;
+    ResponseHeader::default()
+        .with_correlation_id(correlation)
+        .encode(&mut out, key.response_header_version(version))?;
     response.encode(&mut out, version)?;
     let size = i32::try_from(out.len() - 4)?;
     out[..4].copy_from_slice(&size.to_be_bytes());

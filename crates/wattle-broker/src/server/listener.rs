@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::control::Controls;
 use crate::core::Core;
 use crate::error::Error;
+use crate::server::Address;
 use crate::server::clients::Clients;
 use crate::server::connection::Connection;
-use crate::server::Address;
 
 /// One address to listen on.
 #[derive(Clone, Debug)]
