@@ -1,6 +1,7 @@
 //! The embedded broker: opened in this process, or shared where another process has opened it.
 
 use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +11,6 @@ use wattle_broker::{Broker, Error};
 
 use crate::failure::{Failure, chain};
 use crate::status::Status;
-use crate::text::counted;
 
 /// Its data, in the folder where the command is given.
 pub(crate) const FOLDER: &str = ".wattle/broker";
@@ -35,7 +35,7 @@ pub(crate) struct Embedded {
 enum Role {
     /// It lives in this process.
     Host(Broker),
-    /// It lives in another one, which stays as long as somebody is connected to it: this connection does nothing else.
+    /// It lives in another one, which stays as long as somebody is connected to it.
     Guest { pid: u32, _seat: TcpStream },
 }
 
@@ -46,16 +46,10 @@ impl Embedded {
         loop {
             match Broker::builder().folder(FOLDER).start() {
                 Ok(broker) => return Ok(Embedded { address: broker.address(), role: Role::Host(broker) }),
-                // It may be ending: then there is nobody to connect to, and the folder is free soon.
-                Err(Error::InUse { address, pid, .. }) => match TcpStream::connect(&address) {
+                // It may be ending: then there is nobody who answers, and the folder is free soon.
+                Err(Error::InUse { address, pid, .. }) => match take_seat(&address) {
                     Ok(seat) => return Ok(Embedded { address, role: Role::Guest { pid, _seat: seat } }),
-                    Err(error) if Instant::now() > deadline => {
-                        let text = format!(
-                            "the embedded broker of process {pid}, which uses {FOLDER}, does not answer on {address}: {error}; end that \
-                             process, or use another folder"
-                        );
-                        return Err(Failure::new(Exit::Unreachable, text));
-                    }
+                    Err(error) if Instant::now() > deadline => return Err(no_answer(&address, pid, &error)),
                     Err(_) => thread::sleep(PAUSE),
                 },
                 Err(error) => return Err(refused(&error)),
@@ -89,13 +83,35 @@ impl Embedded {
     /// Returns when nobody else uses it; a signal ends the wait, and the process.
     pub(crate) fn leave(self, status: &Status) {
         let Role::Host(broker) = self.role else { return };
-        if !broker.wait_idle(Some(AFTERGLOW)) {
-            let clients = counted(broker.clients() as u64, "connection", "connections");
-            status.note(&format!("the embedded broker stays for {clients} of other processes (Ctrl-C ends it)"));
-            broker.wait_idle(None);
+        let since = Instant::now();
+        while broker.clients() > 0 && since.elapsed() < AFTERGLOW {
+            thread::sleep(PAUSE);
+        }
+        if broker.clients() > 0 {
+            status.note("the embedded broker stays for other processes that use it (Ctrl-C ends it)");
+            broker.wait_until_idle(PAUSE);
         }
         broker.stop();
     }
+}
+
+/// Connects and asks something, since a connection that has asked nothing does not count as a client.
+fn take_seat(address: &str) -> io::Result<TcpStream> {
+    // ApiVersions, version 0, correlation id 0, client id "seat".
+    const ASK: [u8; 18] = *b"\0\0\0\x0e\0\x12\0\0\0\0\0\0\0\x04seat";
+    let mut seat = TcpStream::connect(address)?;
+    seat.set_read_timeout(Some(PATIENCE))?;
+    seat.write_all(&ASK)?;
+    seat.read_exact(&mut [0; 4])?;
+    Ok(seat)
+}
+
+fn no_answer(address: &str, pid: u32, error: &io::Error) -> Failure {
+    let text = format!(
+        "the embedded broker of process {pid}, which uses {FOLDER}, does not answer on {address}: {error}; end that process, or work in \
+         another folder"
+    );
+    Failure::new(Exit::Unreachable, text)
 }
 
 /// Why a broker did not start, as an end of the command.

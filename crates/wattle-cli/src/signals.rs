@@ -80,7 +80,7 @@ impl Watch {
             match events.recv() {
                 Ok(Event::Signal) => break,
                 Ok(Event::Streams(streams)) => self.streams = streams,
-                Ok(Event::Finished) => return end_by_signal(events),
+                Ok(Event::Finished) => return self.end_by_signal(events),
                 Err(_) => return,
             }
         }
@@ -91,7 +91,7 @@ impl Watch {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Event::Signal) => break "ended at once by a second signal".to_owned(),
                 Ok(Event::Streams(streams)) => self.streams = streams,
-                Ok(Event::Finished) => return end_by_signal(events),
+                Ok(Event::Finished) => return self.end_by_signal(events),
                 Err(RecvTimeoutError::Timeout) => break self.overdue(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -102,17 +102,19 @@ impl Watch {
         std::process::exit(failure.exit as i32);
     }
 
+    /// The handles of streams go first: they keep connections open, for which an embedded broker would wait.
+    fn end_by_signal(self, events: &Receiver<Event>) {
+        drop(self);
+        while let Ok(event) = events.recv() {
+            if matches!(event, Event::Signal) {
+                std::process::exit(0);
+            }
+        }
+    }
+
     fn overdue(&self) -> String {
         let (limit, busy) = (duration(self.limit), running(&self.streams).join(", "));
         format!("did not stop within {limit} (three quarters of the grace period); still busy: {busy}")
-    }
-}
-
-fn end_by_signal(events: &Receiver<Event>) {
-    while let Ok(event) = events.recv() {
-        if matches!(event, Event::Signal) {
-            std::process::exit(0);
-        }
     }
 }
 
