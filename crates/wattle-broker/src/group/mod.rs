@@ -1,10 +1,14 @@
 //! Consumer groups of the classic protocol, and their positions. Pure: time comes in, answers come out; waiting is done by `api/`.
 
+mod exchange;
 mod member;
 mod membership;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use member::{Join, MemberImage, Ticket};
-pub(crate) use membership::{Group, Joined, Phase, Refusal, Sync};
+pub(crate) use exchange::{Join, Joined, Refusal, Sync, Ticket};
+pub(crate) use member::MemberImage;
+pub(crate) use membership::{Group, Phase};
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
