@@ -1,7 +1,7 @@
 //! What can go wrong with the broker itself. What a client is refused with is a protocol code instead.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Of the broker as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -34,4 +34,14 @@ pub enum Error {
     /// A topic's setting has no such name or value.
     #[error("topic setting {name}={value}: {reason}")]
     Setting { name: String, value: String, reason: String },
+    /// A topic to begin with cannot be.
+    #[error("topic {name}: {reason}")]
+    Topic { name: String, reason: String },
+}
+
+impl Error {
+    /// For `map_err`: what could not be done with `path`.
+    pub(crate) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), what, source }
+    }
 }
