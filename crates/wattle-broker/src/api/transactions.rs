@@ -321,3 +321,6 @@ fn journal_transaction(state: &mut State, id: &str) -> Result<(), Error> {
 fn at(topic: &TopicName, partition: i32) -> TopicPartition {
     TopicPartition { topic: topic.to_string(), partition }
 }
+
+#[cfg(test)]
+mod tests;
