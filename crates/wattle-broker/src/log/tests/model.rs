@@ -34,9 +34,11 @@ struct Model {
     entries: Vec<Entry>,
     start: i64,
     end: i64,
-    /// Epoch, next sequence, and the last batch with its place, by producer.
-    producers: BTreeMap<i64, (i16, i32, Option<(Bytes, i64)>)>,
+    producers: BTreeMap<i64, Known>,
 }
+
+/// Epoch, next sequence, and the last batch with its place.
+type Known = (i16, i32, Option<(Bytes, i64)>);
 
 impl Model {
     fn last_stable(&self) -> i64 {
