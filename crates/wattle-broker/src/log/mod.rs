@@ -245,6 +245,7 @@ impl PartitionLog {
     }
 
     /// Producers with an open transaction here.
+    #[cfg(test)]
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = i64> + '_ {
         self.transactions.open()
     }

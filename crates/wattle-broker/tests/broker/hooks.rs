@@ -9,7 +9,8 @@ use rdkafka::producer::Producer;
 use wattle_broker::{ApiKey, Broker, Code};
 
 use crate::support::{
-    LONG, all_values, commit_one, committed_values, read, send, send_all, sender, sender_with, transactional, with_topic,
+    LONG, all_values, commit_one, committed_values, read, send, send_all, sender, sender_with, transactional,
+    with_topic,
 };
 
 #[test]

@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use wattle_broker::{ApiKey, Broker};
 
 use crate::support::{
-    LONG, all_values, assigned, at, commit_one, committed_values, member, poll_until, position, read, send, send_all, sender,
-    sender_with, transactional, with_topic,
+    LONG, all_values, assigned, at, commit_one, committed_values, member, poll_until, position, read, send, send_all,
+    sender, sender_with, transactional, with_topic,
 };
 
 fn in_folder() -> (TempDir, Broker) {

@@ -14,11 +14,11 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use wattle_broker::Broker;
 
 /// Nothing here takes longer, even on a busy machine.
-pub const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// What became of each record: its offset, or why not.
 #[derive(Default)]
-pub struct Reports(Mutex<Vec<Result<i64, RDKafkaErrorCode>>>);
+pub(crate) struct Reports(Mutex<Vec<Result<i64, RDKafkaErrorCode>>>);
 
 impl ClientContext for Reports {}
 
@@ -34,9 +34,9 @@ impl ProducerContext for Reports {
     }
 }
 
-pub type Sender = BaseProducer<Reports>;
+pub(crate) type Sender = BaseProducer<Reports>;
 
-pub fn config(broker: &Broker) -> ClientConfig {
+pub(crate) fn config(broker: &Broker) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", broker.address())
@@ -48,11 +48,11 @@ pub fn config(broker: &Broker) -> ClientConfig {
 }
 
 /// Starts a memory broker with one topic `t`.
-pub fn with_topic(partitions: i32) -> Broker {
+pub(crate) fn with_topic(partitions: i32) -> Broker {
     Broker::builder().topic("t", partitions).start().expect("a broker")
 }
 
-pub fn sender_with(broker: &Broker, settings: &[(&str, &str)]) -> Sender {
+pub(crate) fn sender_with(broker: &Broker, settings: &[(&str, &str)]) -> Sender {
     let mut config = config(broker);
     config.set("linger.ms", "0");
     for (name, value) in settings {
@@ -61,30 +61,30 @@ pub fn sender_with(broker: &Broker, settings: &[(&str, &str)]) -> Sender {
     Sender::from_config_and_context(&config, Reports::default()).expect("a producer")
 }
 
-pub fn sender(broker: &Broker) -> Sender {
+pub(crate) fn sender(broker: &Broker) -> Sender {
     sender_with(broker, &[])
 }
 
 /// A transactional producer that has fenced its predecessors.
-pub fn transactional(broker: &Broker, id: &str) -> Sender {
+pub(crate) fn transactional(broker: &Broker, id: &str) -> Sender {
     let sender = sender_with(broker, &[("transactional.id", id)]);
     sender.init_transactions(LONG).expect("transactions are initialised");
     sender
 }
 
 /// Sends one record and waits for what becomes of it.
-pub fn send(sender: &Sender, topic: &str, partition: i32, value: &str) -> Result<i64, RDKafkaErrorCode> {
+pub(crate) fn send(sender: &Sender, topic: &str, partition: i32, value: &str) -> Result<i64, RDKafkaErrorCode> {
     deliver(sender, BaseRecord::to(topic).partition(partition).key("k").payload(value))
 }
 
 /// The same, with any record.
-pub fn deliver(sender: &Sender, record: BaseRecord<'_, str, str>) -> Result<i64, RDKafkaErrorCode> {
+pub(crate) fn deliver(sender: &Sender, record: BaseRecord<'_, str, str>) -> Result<i64, RDKafkaErrorCode> {
     sender.send(record).map_err(|(error, _)| error).expect("there is room in the queue");
     reports(sender, 1).remove(0)
 }
 
 /// Sends records and waits for what becomes of them, in the order of the reports.
-pub fn send_all<'a>(
+pub(crate) fn send_all<'a>(
     sender: &Sender,
     topic: &str,
     partition: i32,
@@ -111,13 +111,13 @@ fn reports(sender: &Sender, count: usize) -> Vec<Result<i64, RDKafkaErrorCode>> 
 }
 
 /// Sends one record and commits it with the transaction.
-pub fn commit_one(sender: &Sender, topic: &str, value: &str) {
+pub(crate) fn commit_one(sender: &Sender, topic: &str, value: &str) {
     sender.begin_transaction().expect("no transaction is open");
     send(sender, topic, 0, value).expect("delivered");
     sender.commit_transaction(LONG).expect("committed");
 }
 
-pub fn consumer_with(broker: &Broker, group: &str, settings: &[(&str, &str)]) -> BaseConsumer {
+pub(crate) fn consumer_with(broker: &Broker, group: &str, settings: &[(&str, &str)]) -> BaseConsumer {
     let mut config = config(broker);
     config
         .set("group.id", group)
@@ -133,21 +133,22 @@ pub fn consumer_with(broker: &Broker, group: &str, settings: &[(&str, &str)]) ->
 }
 
 /// A member of a group that reads `t`.
-pub fn member(broker: &Broker, group: &str, client: &str) -> BaseConsumer {
+pub(crate) fn member(broker: &Broker, group: &str, client: &str) -> BaseConsumer {
     let consumer = consumer_with(broker, group, &[("client.id", client)]);
     consumer.subscribe(&["t"]).expect("subscribed");
     consumer
 }
 
 /// Polls the members until `over`. A broker that is away for a moment is no failure.
-pub fn poll_until(members: &[&BaseConsumer], mut over: impl FnMut() -> bool) {
+pub(crate) fn poll_until(members: &[&BaseConsumer], mut over: impl FnMut() -> bool) {
     let until = Instant::now() + LONG;
     while !over() {
         assert!(Instant::now() < until, "it did not happen in time");
         for member in members {
             if let Some(Err(error)) = member.poll(Duration::from_millis(20)) {
                 let away = [Some(RDKafkaErrorCode::AllBrokersDown), Some(RDKafkaErrorCode::BrokerTransportFailure)];
-                let expected = matches!(error, KafkaError::PartitionEOF(_)) || away.contains(&error.rdkafka_error_code());
+                let expected =
+                    matches!(error, KafkaError::PartitionEOF(_)) || away.contains(&error.rdkafka_error_code());
                 assert!(expected, "{error}");
             }
         }
@@ -155,12 +156,12 @@ pub fn poll_until(members: &[&BaseConsumer], mut over: impl FnMut() -> bool) {
 }
 
 /// Number of assigned partitions.
-pub fn assigned(member: &BaseConsumer) -> usize {
+pub(crate) fn assigned(member: &BaseConsumer) -> usize {
     member.assignment().expect("an assignment").count()
 }
 
 /// The values of all visible records of a topic's partitions, partition by partition.
-pub fn read(broker: &Broker, topic: &str, partitions: i32, isolation: &str) -> Vec<String> {
+pub(crate) fn read(broker: &Broker, topic: &str, partitions: i32, isolation: &str) -> Vec<String> {
     let consumer = consumer_with(broker, "reader", &[("isolation.level", isolation)]);
     let mut list = TopicPartitionList::new();
     for partition in 0..partitions {
@@ -185,16 +186,16 @@ pub fn read(broker: &Broker, topic: &str, partitions: i32, isolation: &str) -> V
     values.concat()
 }
 
-pub fn committed_values(broker: &Broker) -> Vec<String> {
+pub(crate) fn committed_values(broker: &Broker) -> Vec<String> {
     read(broker, "t", 1, "read_committed")
 }
 
-pub fn all_values(broker: &Broker) -> Vec<String> {
+pub(crate) fn all_values(broker: &Broker) -> Vec<String> {
     read(broker, "t", 1, "read_uncommitted")
 }
 
 /// The group's committed position in partition 0 of `t`.
-pub fn position(broker: &Broker, group: &str) -> Offset {
+pub(crate) fn position(broker: &Broker, group: &str) -> Offset {
     let consumer = consumer_with(broker, group, &[]);
     let mut list = TopicPartitionList::new();
     list.add_partition("t", 0);
@@ -203,7 +204,7 @@ pub fn position(broker: &Broker, group: &str) -> Offset {
 }
 
 /// One position in partition 0 of `t`.
-pub fn at(offset: i64) -> TopicPartitionList {
+pub(crate) fn at(offset: i64) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
     list.add_partition_offset("t", 0, Offset::Offset(offset)).expect("an offset");
     list

@@ -9,8 +9,8 @@ use rdkafka::topic_partition_list::Offset;
 use wattle_broker::Broker;
 
 use crate::support::{
-    LONG, all_values, at, commit_one, committed_values, config, consumer_with, member, poll_until, position, read, send,
-    sender, sender_with, transactional, with_topic,
+    LONG, all_values, at, commit_one, committed_values, config, consumer_with, member, poll_until, position, read,
+    send, sender, sender_with, transactional, with_topic,
 };
 
 fn code(error: &KafkaError) -> RDKafkaErrorCode {
