@@ -161,7 +161,7 @@ fn check(name: &str, value: &str) -> Result<(), Error> {
 
 fn get<'a>(set: &'a BTreeMap<String, String>, name: &str) -> &'a str {
     let default = || SETTINGS.iter().find(|(known, ..)| *known == name).map_or("", |(_, default, _)| *default);
-    set.get(name).map_or_else(default, |value| value)
+    set.get(name).map(String::as_str).unwrap_or_else(default)
 }
 
 fn number<T: FromStr<Err: std::fmt::Debug>>(set: &BTreeMap<String, String>, name: &str) -> T {

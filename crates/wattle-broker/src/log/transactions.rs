@@ -33,6 +33,7 @@ impl Transactions {
     }
 
     /// Producers with an open transaction.
+    #[cfg(test)]
     pub(crate) fn open(&self) -> impl Iterator<Item = i64> + '_ {
         self.open.keys().copied()
     }
