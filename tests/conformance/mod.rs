@@ -34,6 +34,8 @@ promises! {
         a_killed_broker_keeps_what_it_confirmed,
         an_open_transaction_outlives_the_broker,
         an_idempotent_producer_outlives_the_broker;
+    sequence:
+        a_batch_that_comes_twice_is_stored_once;
     timeout:
         a_transaction_that_outlives_its_timeout_is_aborted;
     compact:

@@ -8,12 +8,16 @@ use super::client::TIMEOUT;
 /// Kafka's numbers for requests, and the versions that librdkafka uses.
 #[derive(Clone, Copy)]
 pub(super) enum Api {
+    Produce,
+    InitProducerId,
     IncrementalAlterConfigs,
 }
 
 impl Api {
     const fn key_and_version(self) -> (i16, i16) {
         match self {
+            Api::Produce => (0, 9),
+            Api::InitProducerId => (22, 4),
             Api::IncrementalAlterConfigs => (44, 1),
         }
     }
@@ -26,6 +30,12 @@ impl Body {
     /// Empty.
     pub(super) fn new() -> Self {
         Body(Vec::new())
+    }
+
+    /// Another body as it is.
+    pub(super) fn then(mut self, other: Body) -> Self {
+        self.0.extend(other.0);
+        self
     }
 
     /// Bytes as they are: numbers in network order.
@@ -64,12 +74,17 @@ impl Body {
     }
 }
 
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// Sends a request on a connection of its own and returns the answer's body.
 pub(super) fn ask(address: &str, api: Api, body: Body) -> Body {
     let (key, version) = api.key_and_version();
-    let mut request = Body::new().put(key.to_be_bytes()).put(version.to_be_bytes()).put(7_i32.to_be_bytes());
-    request = request.put([0, 4]).put(*b"wire").end();
-    request.0.extend(body.0);
+    let request = Body::new().put(key.to_be_bytes()).put(version.to_be_bytes()).put(7_i32.to_be_bytes());
+    let request = request.put([0, 4]).put(*b"wire").end().then(body);
     let mut connection = TcpStream::connect(address).expect("the broker listens");
     connection.set_read_timeout(Some(TIMEOUT)).expect("more than zero");
     let length = u32::try_from(request.0.len()).expect("small");
@@ -89,9 +104,8 @@ pub(super) fn set_topic_config(address: &str, topic: &str, key: &str, value: &st
     const TOPIC: u8 = 2;
     const SET: u8 = 0;
     let setting = Body::new().length(1).bytes(key).put([SET]).bytes(value).end();
-    let mut body = Body::new().length(1).put([TOPIC]).bytes(topic);
-    body.0.extend(setting.0);
-    let body = body.end().put([0]).end(); // not only to validate
+    let topic = Body::new().length(1).put([TOPIC]).bytes(topic).then(setting).end();
+    let body = topic.put([0]).end(); // not only to validate
     let mut answer = ask(address, Api::IncrementalAlterConfigs, body);
     answer.take::<4>(); // how long to wait
     assert_eq!(answer.take(), [2], "one answer");

@@ -10,6 +10,7 @@ pub(crate) mod context;
 pub(crate) mod ledger;
 pub(crate) mod load;
 pub(crate) mod pipeline;
+pub(crate) mod ports;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod room;

@@ -26,7 +26,7 @@ fn kill_with_a_request_under_way(room: &Room, part: &str, api: Api) -> Dead {
     let (input, output) = (room.topic(&format!("{part}.in"), 1), room.topic(&format!("{part}.out"), 1));
     let name = room.name(part);
     let pipeline = Pipeline::copy(&room.broker().address(), &name, &[&input], &output);
-    let (proxy, group) = (room.broker().kafka().proxy(), room.cluster().group(&name));
+    let (proxy, group) = (room.broker().proxy(), room.cluster().group(&name));
     let mut old = room.run(Pipeline { brokers: proxy.address().to_owned(), ..pipeline.clone() });
     room.load(&[&input], 1).send(0..DONE);
     group.wait_drained(&[&input], PATIENCE);
@@ -121,7 +121,7 @@ pub(super) fn a_commit_that_was_sent_twice_never_ends_the_next_transaction(room:
 
 fn late_commit(room: &Room, part: &str, producer: &'static str) {
     let (input, output) = (room.topic(&format!("{part}.in"), 1), room.topic(&format!("{part}.out"), 1));
-    let (proxy, name) = (room.broker().kafka().proxy(), room.name(part));
+    let (proxy, name) = (room.broker().proxy(), room.name(part));
     let pipeline = Pipeline {
         transaction_timeout: Some("5s"),
         producer,

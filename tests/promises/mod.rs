@@ -6,7 +6,7 @@ promises! {
     oracle:
         the_ledger_sees_missing_doubled_and_overtaken_records,
         open_and_aborted_transactions_are_seen,
-        the_proxy_holds_what_it_is_told_to_hold (kafka only: "the proxy has a listener of its own there");
+        the_proxy_holds_what_it_is_told_to_hold;
     atomic:
         a_reader_never_sees_part_of_a_batch,
         an_aborted_batch_is_never_visible,
@@ -15,13 +15,13 @@ promises! {
         a_stopped_process_writes_nothing_when_it_goes_on,
         a_transaction_that_the_broker_timed_out_is_processed_again;
     handover:
-        a_late_commit_before_the_fence_is_not_repeated (kafka only: "holds requests in the proxy"),
-        a_late_commit_during_the_takeover_is_neither_lost_nor_doubled (kafka only: "holds requests in the proxy"),
-        a_late_commit_after_the_takeover_is_refused (kafka only: "holds requests in the proxy"),
-        late_positions_are_refused (kafka only: "holds requests in the proxy"),
-        late_outputs_are_refused (kafka only: "holds requests in the proxy"),
-        a_commit_that_is_late_never_ends_the_next_transaction (kafka only: "holds requests in the proxy"),
-        a_commit_that_was_sent_twice_never_ends_the_next_transaction (kafka only: "holds requests in the proxy");
+        a_late_commit_before_the_fence_is_not_repeated,
+        a_late_commit_during_the_takeover_is_neither_lost_nor_doubled,
+        a_late_commit_after_the_takeover_is_refused,
+        late_positions_are_refused,
+        late_outputs_are_refused,
+        a_commit_that_is_late_never_ends_the_next_transaction,
+        a_commit_that_was_sent_twice_never_ends_the_next_transaction;
     start:
         a_new_group_that_crashes_before_its_first_batch_loses_nothing_after_its_first_start,
         a_position_before_the_first_record_is_loud,

@@ -49,7 +49,7 @@ pub(super) fn open_and_aborted_transactions_are_seen(room: &Room) {
 
 pub(super) fn the_proxy_holds_what_it_is_told_to_hold(room: &Room) {
     let topic = room.topic("t", 1);
-    let (proxy, id) = (room.broker().kafka().proxy(), room.name("helper"));
+    let (proxy, id) = (room.broker().proxy(), room.name("helper"));
     let hold = proxy.hold(Api::EndTxn, &id);
     let transaction = Transaction::open(proxy.address(), &id);
     transaction.write(&topic, 0, [("k", value("in", 0, 0))]);

@@ -1,6 +1,5 @@
 //! A real Kafka in a process of its own: start, kill, freeze, ask its tools.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +9,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Kind, Server};
+use crate::harness::ports::free_ports;
 use crate::harness::proxy::Proxy;
 use crate::harness::watchdog::Watchdog;
 
 /// What `scripts/kafka` starts.
 pub(super) const KIND: Kind =
-    Kind { name: "kafka", missing, start: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)) };
+    Kind { name: "kafka", missing, new: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)) };
 
 /// A single node in a folder. Its second listener is advertised behind a [`Proxy`].
 pub(crate) struct Kafka {
@@ -59,6 +59,10 @@ impl Server for Kafka {
         self.watchdog.add(pid);
     }
 
+    fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
     fn as_kafka(&self) -> Option<&Kafka> {
         Some(self)
     }
@@ -78,11 +82,6 @@ impl Kafka {
         fs::write(dir.join("extra.properties"), settings)?;
         let proxy = Proxy::start(front, behind)?;
         Ok(Kafka { dir: dir.to_owned(), port, controller, proxy, watchdog, pid: Mutex::new(None) })
-    }
-
-    /// Where clients connect whose requests are to be held.
-    pub(crate) fn proxy(&self) -> &Proxy {
-        &self.proxy
     }
 
     /// Where its topics' files are.
@@ -156,22 +155,4 @@ fn missing() -> Option<&'static str> {
         return Some("java 17 not found");
     }
     answer("mvn", "-v").is_none().then_some("mvn not found")
-}
-
-/// Ports that are free now and given to nobody else here, from below the range that outgoing connections take theirs from: a
-/// broker that is killed finds its ports free again.
-fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
-    static NEXT: Mutex<u16> = Mutex::new(0);
-    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    if *next == 0 {
-        *next = 10_000 + u16::try_from(std::process::id() % 20_000).expect("below 20 000");
-    }
-    let mut ports = [0; N];
-    for port in &mut ports {
-        *port = (*next..32_000)
-            .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
-            .ok_or(io::ErrorKind::AddrInUse)?;
-        *next = *port + 1;
-    }
-    Ok(ports)
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use super::cluster::Cluster;
+use super::proxy::Proxy;
 use super::watchdog::Watchdog;
 pub(crate) use kafka::Kafka;
 
@@ -22,9 +23,11 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// What it needs and this machine lacks.
     pub(crate) missing: fn() -> Option<&'static str>,
-    /// Starts one in a folder of its own; what it starts does not outlive the watchdog.
-    start: fn(&Path, Arc<Watchdog>) -> io::Result<Box<dyn Server>>,
+    /// Makes one in a folder of its own, not started yet; what it starts does not outlive the watchdog.
+    new: fn(&Path, Arc<Watchdog>) -> io::Result<New>,
 }
+
+type New = Box<dyn Server>;
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,8 +43,11 @@ pub(crate) trait Server: Send + Sync {
     /// Ends it without a word; what it has confirmed is kept.
     fn kill(&self);
 
-    /// Starts it after [`Server::kill`]; a running one is left as it is.
+    /// Starts it, also after [`Server::kill`]; a running one is left as it is.
     fn start_again(&self);
+
+    /// Where clients connect whose requests are to be held.
+    fn proxy(&self) -> &Proxy;
 
     /// For what only a Kafka can do.
     fn as_kafka(&self) -> Option<&Kafka> {
@@ -58,7 +64,7 @@ pub(crate) struct Broker {
 impl Broker {
     /// Starts one in `folder`.
     pub(crate) fn start(kind: Kind, folder: &Path, watchdog: Arc<Watchdog>) -> io::Result<Self> {
-        let server = (kind.start)(folder, watchdog)?;
+        let server = (kind.new)(folder, watchdog)?;
         let cluster = Cluster::new(server.address());
         let broker = Broker { server, cluster };
         broker.start_again();
@@ -84,6 +90,11 @@ impl Broker {
     pub(crate) fn start_again(&self) {
         self.server.start_again();
         self.cluster.group("warm-up").wait_coordinator();
+    }
+
+    /// Where clients connect whose requests are to be held.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        self.server.proxy()
     }
 
     /// For promises whose list says that they are Kafka's.
