@@ -1,0 +1,12 @@
+//! Connections: listening, one thread a connection, frames in and out. What a request means is `api/`'s; what a test does to it is `control/`'s.
+
+mod address;
+mod clients;
+mod connection;
+mod frame;
+mod listener;
+
+pub(crate) use address::Address;
+pub(crate) use clients::Clients;
+pub(crate) use frame::MAX_REQUEST_BYTES;
+pub(crate) use listener::{Accepting, Listen, Listener};
