@@ -3,6 +3,7 @@
 //! A kind is a module here and a line in [`KINDS`]. What only one kind can do stays in its module; a promise that needs it says so
 //! in its list.
 
+mod embedded;
 mod kafka;
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use super::watchdog::Watchdog;
 pub(crate) use kafka::Kafka;
 
 /// Every test runs on each of these, unless its list names one.
-pub(crate) const KINDS: &[Kind] = &[kafka::KIND];
+pub(crate) const KINDS: &[Kind] = &[kafka::KIND, embedded::KIND];
 
 /// One kind of broker.
 #[derive(Clone, Copy)]
