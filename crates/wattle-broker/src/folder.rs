@@ -152,3 +152,98 @@ fn names(folder: &Path) -> Result<Vec<String>, Error> {
     names.sort_unstable();
     Ok(names)
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::path::{Path, PathBuf};
+
+    /// A folder that is removed in the end.
+    #[derive(Debug)]
+    pub(crate) struct Temporary(PathBuf);
+
+    impl Temporary {
+        pub(crate) fn new() -> Self {
+            let path = std::env::temp_dir().join(format!("wattle-broker-{}", uuid::Uuid::new_v4()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            &self.0
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Temporary;
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_owner_who_can_be_found() {
+        let parent = Temporary::new();
+        let path = parent.path().join("deep/data");
+        let folder = Folder::open(&path, "127.0.0.1:1").unwrap();
+        folder.set_address("127.0.0.1:9092").unwrap();
+        match Folder::open(&path, "other") {
+            Err(Error::InUse { address, pid, .. }) => {
+                assert_eq!((address.as_str(), pid), ("127.0.0.1:9092", std::process::id()));
+            }
+            other => panic!("{other:?}"),
+        }
+        drop(folder);
+        // what is left of an owner that died does not count
+        assert!(path.join("owner").exists());
+        Folder::open(&path, "127.0.0.1:2").unwrap();
+    }
+
+    #[test]
+    fn foreign_folders_are_left_alone() {
+        let path = Temporary::new();
+        let path = path.path();
+        fs::write(path.join("thesis.txt"), "").unwrap();
+        let error = Folder::open(path, "").unwrap_err();
+        assert!(matches!(&error, Error::Foreign { reason, .. } if reason.contains("thesis.txt")), "{error}");
+        assert_eq!(names(path).unwrap(), ["thesis.txt"]);
+        fs::remove_file(path.join("thesis.txt")).unwrap();
+        for (version, said) in
+            [(&b"WATTLEB\x02"[..], "version 2"), (b"", "something else"), (b"other", "something else")]
+        {
+            fs::write(path.join("wattle-broker"), version).unwrap();
+            let error = Folder::open(path, "").unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_folder_whose_creation_was_cut_short_is_ours() {
+        let path = Temporary::new();
+        for name in BEGINNINGS {
+            if name != "wattle-broker" {
+                fs::write(path.path().join(name), "").unwrap();
+            }
+        }
+        Folder::open(path.path(), "").unwrap();
+        assert_eq!(fs::read(path.path().join("wattle-broker")).unwrap(), VERSION);
+    }
+
+    #[test]
+    fn folders_of_deleted_topics_go() {
+        let path = Temporary::new();
+        let folder = Folder::open(path.path(), "").unwrap();
+        let [kept, deleted, alone] = [(); 3].map(|()| Uuid::new_v4());
+        let name = "t".repeat(249);
+        for (topic, id) in [(&name[..], kept), (&name, deleted), ("alone", alone)] {
+            fs::create_dir_all(folder.partition(topic, id, 0)).unwrap();
+        }
+        folder.remove_unknown_topics(|topic, id| topic == name && id == kept).unwrap();
+        assert!(folder.partition(&name, kept, 0).exists());
+        assert_eq!(names(&path.path().join("topics")).unwrap(), [name]);
+    }
+}

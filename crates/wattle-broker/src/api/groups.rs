@@ -334,3 +334,6 @@ fn code(answer: Result<(), Code>) -> i16 {
 fn owned(text: Option<StrBytes>) -> Option<String> {
     text.map(|text| text.to_string())
 }
+
+#[cfg(test)]
+mod tests;

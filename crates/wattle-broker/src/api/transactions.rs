@@ -293,15 +293,14 @@ fn may_commit(state: &mut State, request: &TxnOffsetCommitRequest, version: i16,
     if request.group_id.is_empty() {
         return Err(Code::InvalidGroupId);
     }
-    let instance = request.group_instance_id.as_deref();
     let (group, member, generation) = (&request.group_id, &request.member_id, request.generation_id);
-    state.groups.may_commit(group, member, instance, generation, true, now)?;
     let producer = Producer { id: request.producer_id.0, epoch: request.producer_epoch };
     state.transactions.may_hold(&request.transactional_id, producer, group).map_err(|code| match code {
         // Clients of this version know a code that asks for an abort.
         Code::InvalidTxnState if version >= 4 => Code::TransactionAbortable,
         code => code,
-    })
+    })?;
+    state.groups.may_commit(group, member, request.group_instance_id.as_deref(), generation, true, now)
 }
 
 /// Old clients know no fence.
@@ -322,3 +321,6 @@ fn journal_transaction(state: &mut State, id: &str) -> Result<(), Error> {
 fn at(topic: &TopicName, partition: i32) -> TopicPartition {
     TopicPartition { topic: topic.to_string(), partition }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,29 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::Millis;
 
-/// Names a waiting request; its answer is fetched with it.
-pub(crate) type Ticket = u64;
-
-/// What a member says when it joins.
-#[derive(Clone, Debug)]
-pub(crate) struct Join {
-    /// Empty for a newcomer.
-    pub(crate) member_id: String,
-    /// The member id that a newcomer gets.
-    pub(crate) new_id: String,
-    pub(crate) instance: Option<String>,
-    pub(crate) client_id: String,
-    pub(crate) client_host: String,
-    pub(crate) session_timeout: Millis,
-    pub(crate) rebalance_timeout: Millis,
-    pub(crate) protocol_type: String,
-    /// Names with the subscription that the member encodes for each, in the order of its preference.
-    pub(crate) protocols: Vec<(String, Vec<u8>)>,
-    /// A newcomer is told its id first and joins with it (version 4 and later).
-    pub(crate) id_first: bool,
-    /// A leader can be told to keep the assignment (version 9 and later).
-    pub(crate) can_skip_assignment: bool,
-}
+use super::exchange::{Join, Ticket};
 
 /// A member as the journal keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use crate::types::{Code, Committed, Millis, TopicPartition};
 
 use super::Image;
-use super::member::{Join, Member, Ticket};
+use super::exchange::{Join, Joined, Refusal, Sync, Ticket};
+use super::member::Member;
 
 /// Kafka's group states; a group that is gone is `Dead` there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,39 +33,6 @@ impl Phase {
             Phase::Stable => "Stable",
         }
     }
-}
-
-/// A member is in.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Joined {
-    pub(crate) member_id: String,
-    pub(crate) generation: i32,
-    pub(crate) leader: String,
-    pub(crate) protocol_type: String,
-    pub(crate) protocol: String,
-    /// Id, instance id and metadata of everybody, for the leader.
-    pub(crate) members: Vec<(String, Option<String>, Vec<u8>)>,
-    pub(crate) skip_assignment: bool,
-}
-
-/// A member is not in.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
-    pub(crate) code: Code,
-    /// The id to come back with, where the code asks for it.
-    pub(crate) member_id: String,
-}
-
-/// What SyncGroup says.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sync {
-    pub(crate) member_id: String,
-    pub(crate) instance: Option<String>,
-    pub(crate) generation: i32,
-    pub(crate) protocol_type: Option<String>,
-    pub(crate) protocol: Option<String>,
-    /// By member id, from the leader.
-    pub(crate) assignments: BTreeMap<String, Vec<u8>>,
 }
 
 /// One group.

@@ -1,10 +1,14 @@
 //! Consumer groups of the classic protocol, and their positions. Pure: time comes in, answers come out; waiting is done by `api/`.
 
+mod exchange;
 mod member;
 mod membership;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use member::{Join, MemberImage, Ticket};
-pub(crate) use membership::{Group, Joined, Phase, Refusal, Sync};
+pub(crate) use exchange::{Join, Joined, Refusal, Sync, Ticket};
+pub(crate) use member::MemberImage;
+pub(crate) use membership::{Group, Phase};
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,6 +16,9 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use crate::types::{Code, Committed, Millis, TopicPartition};
+
+/// Kafka asks for at least 6 s; tests want less.
+const SESSION_TIMEOUTS: RangeInclusive<Millis> = 1..=30 * 60 * 1000;
 
 /// How long an empty group without positions is remembered, so that tools can see that it is empty.
 const REMEMBERED: Millis = 10 * 60 * 1000;
@@ -29,16 +36,9 @@ pub(crate) struct Image {
 }
 
 /// All groups.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<String, Group>,
-    session_timeouts: RangeInclusive<Millis>,
-}
-
-impl Default for Groups {
-    fn default() -> Self {
-        Self { groups: BTreeMap::new(), session_timeouts: 1..=30 * 60 * 1000 }
-    }
 }
 
 impl Groups {
@@ -94,13 +94,8 @@ impl Groups {
     }
 
     /// The session timeouts that members may ask for.
-    pub(crate) fn session_timeouts(&self) -> &RangeInclusive<Millis> {
-        &self.session_timeouts
-    }
-
-    /// Sets the session timeouts that members may ask for.
-    pub(crate) fn set_session_timeouts(&mut self, timeouts: RangeInclusive<Millis>) {
-        self.session_timeouts = timeouts;
+    pub(crate) fn session_timeouts(&self) -> RangeInclusive<Millis> {
+        SESSION_TIMEOUTS
     }
 
     /// A group, if it is there.
@@ -116,7 +111,7 @@ impl Groups {
     /// A member wants in; [`Groups::take_joined`] has the answer.
     pub(crate) fn join(&mut self, group: &str, join: Join, now: Millis) -> Result<Ticket, Refusal> {
         let refuse = |code| Err(Refusal { code, member_id: join.member_id.clone() });
-        if !self.session_timeouts.contains(&join.session_timeout) {
+        if !SESSION_TIMEOUTS.contains(&join.session_timeout) {
             return refuse(Code::InvalidSessionTimeout);
         }
         if join.protocols.is_empty() || join.protocol_type.is_empty() {

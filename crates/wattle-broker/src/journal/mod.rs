@@ -175,3 +175,83 @@ fn replay(path: &Path, file: &File, size: u64, mut each: impl FnMut(Entry)) -> R
     }
     Ok(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::testing::Temporary;
+
+    fn entry(next: i64) -> Entry {
+        Entry::ProducerIds { next }
+    }
+
+    fn opened(folder: &Temporary) -> Result<(Journal, Vec<Entry>), Error> {
+        let mut entries = vec![];
+        let journal = Journal::open(folder.path(), |entry| entries.push(entry))?;
+        Ok((journal, entries))
+    }
+
+    #[test]
+    fn entries_are_there_again_and_a_snapshot_replaces_them() {
+        let folder = Temporary::new();
+        let (mut journal, _) = opened(&folder).unwrap();
+        let name = "name".repeat(500);
+        let long = || Entry::TopicDeleted { name: name.clone() };
+        while !journal.is_long() {
+            journal.append(&long()).unwrap();
+        }
+        let (mut journal, entries) = opened(&folder).unwrap();
+        assert!(entries.len() > 2000 && entries.iter().all(|one| *one == long()));
+        journal.replace([entry(1), entry(2)].into_iter()).unwrap();
+        assert!(!journal.is_long());
+        journal.append(&entry(3)).unwrap();
+        fs::write(folder.path().join("journal.new"), "cut short").unwrap();
+        let (_, entries) = opened(&folder).unwrap();
+        assert_eq!(entries, [entry(1), entry(2), entry(3)]);
+        assert!(!folder.path().join("journal.new").exists());
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_and_damage_refused_at_every_byte() {
+        let folder = Temporary::new();
+        let path = folder.path().join("journal");
+        let (mut journal, _) = opened(&folder).unwrap();
+        journal.append(&entry(1)).unwrap();
+        let size = fs::metadata(&path).unwrap().len() as usize;
+        journal.append(&entry(2)).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for cut in size..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let (mut journal, entries) = opened(&folder).unwrap();
+            assert_eq!(entries, [entry(1)], "{cut}");
+            journal.append(&entry(3)).unwrap();
+            assert_eq!(opened(&folder).unwrap().1, [entry(1), entry(3)]);
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            match opened(&folder) {
+                Err(Error::Foreign { .. }) => assert!(at < HEADER.len()),
+                Err(Error::Corrupt { at: place, .. }) => {
+                    let frame = if at < size { HEADER.len() } else { size };
+                    assert_eq!(place as usize, frame, "{at}");
+                }
+                other => panic!("{at}: {other:?}"),
+            }
+            assert_eq!(fs::read(&path).unwrap(), damaged);
+        }
+        for shorter in 0..HEADER.len() {
+            fs::write(&path, &whole[..shorter]).unwrap();
+            assert!(matches!(opened(&folder), Err(Error::Foreign { .. })));
+        }
+    }
+
+    #[test]
+    fn in_memory_nothing_is_kept() {
+        let mut journal = Journal::memory();
+        journal.append(&entry(1)).unwrap();
+        journal.replace([entry(1)].into_iter()).unwrap();
+        assert!(!journal.is_long());
+    }
+}

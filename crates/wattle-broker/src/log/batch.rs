@@ -97,6 +97,13 @@ impl Header {
         self
     }
 
+    /// The same batch with all records removed: it only says which sequences its producer has used.
+    pub(crate) fn without_records(mut self) -> Self {
+        self.attributes &= !COMPRESSION;
+        self.count = 0;
+        self
+    }
+
     /// The whole batch with this header and these records, which are compressed already. Size, checksum and the leader epoch are set here.
     pub(crate) fn encode(&self, records: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER + records.len());

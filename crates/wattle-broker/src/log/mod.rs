@@ -3,6 +3,7 @@
 
 mod accept;
 mod batch;
+mod clean;
 mod compression;
 mod producers;
 mod record;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use bytes::{Bytes, BytesMut};
 
 pub(crate) use self::batch::Header;
+use self::clean::Cleaner;
 use self::producers::Producers;
 use self::record::Records;
 use self::segment::Segment;
@@ -66,6 +68,7 @@ pub(crate) struct PartitionLog {
     start: i64,
     producers: Producers,
     transactions: Transactions,
+    cleaner: Cleaner,
 }
 
 impl PartitionLog {
@@ -82,6 +85,7 @@ impl PartitionLog {
             start: 0,
             producers: Producers::default(),
             transactions: Transactions::default(),
+            cleaner: Cleaner::default(),
         };
         if let Some(folder) = this.folder.clone() {
             std::fs::create_dir_all(&folder).map_err(Error::io(&folder, "create it"))?;
@@ -165,6 +169,10 @@ impl PartitionLog {
             Isolation::ReadUncommitted => self.end(),
             Isolation::ReadCommitted => self.last_stable(),
         };
+        if from >= limit {
+            // the log may begin within a batch that is not stable
+            return Ok(Read::default());
+        }
         let first = self.segments.partition_point(|segment| segment.next <= from);
         for segment in &self.segments[first..] {
             let at = segment.walk(from)?.at;
@@ -249,14 +257,6 @@ impl PartitionLog {
         }
     }
 
-    /// Retention by time and size, compaction, and forgetting of idle producers. Returns true if something changed. Called every few seconds; must be cheap when there is
-    /// nothing to do, and bounded in memory. Never removes anything at or past the last stable offset.
-    pub(crate) fn clean(&mut self, _config: &TopicConfig, now: Millis) -> Result<bool, Error> {
-        self.producers.forget_idle(now, |id| self.transactions.is_open(id));
-        self.segments.iter_mut().for_each(Segment::rest);
-        Ok(false)
-    }
-
     fn active(&self) -> &Segment {
         self.segments.last().expect("never empty")
     }
@@ -267,7 +267,7 @@ impl PartitionLog {
 
     /// Opens the segments that are there.
     fn recover(&mut self, folder: &Path, now: Millis) -> Result<(), Error> {
-        let bases = segment::list(folder)?;
+        let bases = segment::recover(folder)?;
         for (number, base) in bases.iter().enumerate() {
             let (producers, transactions) = (&mut self.producers, &mut self.transactions);
             let is_last = number + 1 == bases.len();

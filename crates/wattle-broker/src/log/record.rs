@@ -11,12 +11,16 @@ pub(crate) struct Record<'a> {
     timestamp_delta: i64,
     pub(crate) offset_delta: i32,
     pub(crate) key: Option<&'a [u8]>,
-    pub(crate) is_tombstone: bool,
+    pub(crate) value: Option<&'a [u8]>,
     /// Key, value and headers, as they are.
     body: &'a [u8],
 }
 
 impl Record<'_> {
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.value.is_none()
+    }
+
     /// Its time, by the batch that it came in.
     pub(crate) fn timestamp(&self, header: &Header) -> Millis {
         match header.has_log_append_time() {
@@ -89,8 +93,8 @@ fn take_record<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
     let offset_delta = i32::try_from(take_varint(&mut one)?).ok()?;
     let body = one;
     let key = take_bytes(&mut one)?;
-    let is_tombstone = take_bytes(&mut one)?.is_none();
-    Some(Record { attributes, timestamp_delta, offset_delta, key, is_tombstone, body })
+    let value = take_bytes(&mut one)?;
+    Some(Record { attributes, timestamp_delta, offset_delta, key, value, body })
 }
 
 /// Bytes with their length before them; −1 is null.
@@ -205,7 +209,7 @@ pub(super) mod testing {
         let records = Records::open(&header, &whole).unwrap();
         let records: Vec<_> = records.iter().map(Result::unwrap).collect();
         assert_eq!(records.iter().map(|record| record.timestamp(&header)).collect::<Vec<_>>(), [5, 7]);
-        assert_eq!((records[0].key, records[0].is_tombstone), (Some(&b"k"[..]), false));
-        assert_eq!((records[1].key, records[1].is_tombstone), (None, true));
+        assert_eq!((records[0].key, records[0].value), (Some(&b"k"[..]), Some(&b"v"[..])));
+        assert_eq!((records[1].key, records[1].is_tombstone()), (None, true));
     }
 }

@@ -10,12 +10,15 @@ use bytes::{Bytes, BytesMut};
 
 use super::batch::{self, HEADER, Header};
 use crate::error::Error;
+use crate::folder::sync_folder;
 use crate::types::Millis;
 
 /// Bytes between two entries of the index; a lookup reads at most about as many.
 const INDEX_INTERVAL: u64 = 16 << 10;
 /// What a walk reads at a time, at least.
 const WINDOW: usize = 32 << 10;
+/// Where a batch's header says which format it has; never 0 in one that was written.
+const MAGIC: u64 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -46,16 +49,16 @@ enum Store {
 impl Segment {
     /// An empty one, in `folder` or in memory.
     pub(crate) fn create(folder: Option<&Path>, base: i64) -> Result<Self, Error> {
-        let store = match folder {
-            None => Store::Memory(vec![]),
-            Some(folder) => {
-                let path = path(folder, base);
-                let file = File::options().read(true).write(true).create_new(true).open(&path);
-                let file = file.map_err(Error::io(&path, "create it"))?;
-                Store::File { path, file: OnceCell::from(file), used: Cell::new(true) }
-            }
-        };
-        Ok(Self::new(base, store))
+        match folder {
+            None => Ok(Self::new(base, Store::Memory(vec![]))),
+            Some(folder) => Self::create_at(path(folder, base), base),
+        }
+    }
+
+    fn create_at(path: PathBuf, base: i64) -> Result<Self, Error> {
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = OnceCell::from(file.map_err(Error::io(&path, "create it"))?);
+        Ok(Self::new(base, Store::File { path, file, used: Cell::new(true) }))
     }
 
     /// Reads the headers of an existing one; `each` sees them in order, with the whole batch where it is a control batch. A torn tail is cut (and logged) if it
@@ -213,22 +216,83 @@ impl Segment {
 
 /// The file of a segment.
 pub(crate) fn path(folder: &Path, base: i64) -> PathBuf {
-    folder.join(format!("{base:020}.log"))
+    folder.join(file_name(base))
 }
 
-/// The first offsets of the segments in `folder`, in order.
-pub(crate) fn list(folder: &Path) -> Result<Vec<i64>, Error> {
-    let mut bases = vec![];
+fn file_name(base: i64) -> String {
+    format!("{base:020}.log")
+}
+
+/// The first offsets of the segments in `folder`, in order, after a replacement that was cut short is finished or forgotten.
+pub(crate) fn recover(folder: &Path) -> Result<Vec<i64>, Error> {
+    let (mut bases, mut swaps) = (vec![], vec![]);
     for entry in fs::read_dir(folder).map_err(Error::io(folder, "list it"))? {
-        let name = entry.map_err(Error::io(folder, "list it"))?.file_name();
-        if let Some(base) = name.to_str().and_then(|name| name.strip_suffix(".log")) {
-            let unknown =
-                |_| Error::Foreign { path: folder.join(&name), reason: "segments are named by offsets".into() };
-            bases.push(base.parse().map_err(unknown)?);
+        let path = entry.map_err(Error::io(folder, "list it"))?.path();
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let offsets = name.split('-').map(str::parse).collect::<Result<Vec<i64>, _>>().unwrap_or_default();
+        match (path.extension().and_then(|extension| extension.to_str()), &offsets[..]) {
+            (Some("log"), [base]) => bases.push(*base),
+            (Some("swap"), [base, end]) => swaps.push((path, *base, *end)),
+            (Some("new"), [_, _]) => fs::remove_file(&path).map_err(Error::io(&path, "remove it"))?,
+            _ => return Err(Error::Foreign { path, reason: "a partition's folder holds segments only".into() }),
         }
+    }
+    for (swap, base, end) in swaps {
+        for old in bases.extract_if(.., |old| (base..end).contains(old)) {
+            let old = path(folder, old);
+            fs::remove_file(&old).map_err(Error::io(&old, "remove it"))?;
+        }
+        fs::rename(&swap, path(folder, base)).map_err(Error::io(&swap, "rename it"))?;
+        bases.push(base);
     }
     bases.sort_unstable();
     Ok(bases)
+}
+
+/// A segment that takes the place of others, all at once.
+#[derive(Debug)]
+pub(crate) struct Replacement {
+    segment: Segment,
+    /// Where it is, without extension, until it is in place; `None` in memory.
+    name: Option<PathBuf>,
+}
+
+impl Replacement {
+    /// For the segments whose offsets are from `base` to before `end`.
+    pub(crate) fn begin(folder: Option<&Path>, base: i64, end: i64) -> Result<Self, Error> {
+        let name = folder.map(|folder| folder.join(format!("{base:020}-{end:020}")));
+        let segment = match &name {
+            None => Segment::create(None, base)?,
+            Some(name) => Segment::create_at(name.with_extension("new"), base)?,
+        };
+        Ok(Self { segment, name })
+    }
+
+    /// Appends a whole batch, of a segment that was begun at `born`.
+    pub(crate) fn append(&mut self, batch: &[u8], born: Option<Millis>) -> Result<(), Error> {
+        let header = Header::parse(batch).map_err(|reason| self.segment.corrupt(self.segment.size, reason))?;
+        self.segment.append(&header, batch, born.unwrap_or_default())
+    }
+
+    /// Takes the place of `old`.
+    pub(crate) fn finish(mut self, old: Vec<Segment>) -> Result<Segment, Error> {
+        let (Some(name), Store::File { path, file, .. }) = (self.name, &mut self.segment.store) else {
+            return Ok(self.segment);
+        };
+        opened(path, file)?.sync_all().map_err(Error::io(path, "sync it"))?;
+        let swap = name.with_extension("swap");
+        fs::rename(&path, &swap).map_err(Error::io(path, "rename it"))?;
+        sync_folder(&swap)?;
+        old.into_iter().try_for_each(Segment::remove)?;
+        *path = swap.with_file_name(file_name(self.segment.base));
+        fs::rename(&swap, &path).map_err(Error::io(&swap, "rename it"))?;
+        Ok(self.segment)
+    }
+
+    /// Everything stays as it is.
+    pub(crate) fn give_up(self) -> Result<(), Error> {
+        self.segment.remove()
+    }
 }
 
 fn opened<'a>(path: &Path, file: &'a OnceCell<File>) -> Result<&'a File, Error> {
@@ -334,7 +398,7 @@ impl<'a> Window<'a> {
         let header = match Header::parse(self.bytes(at, HEADER)?) {
             Ok(header) if header.base < next => return Ok(Found::Bad("offsets go back")),
             Ok(header) => header,
-            Err(reason) => return Ok(if self.is_zero(at)? { Found::Torn } else { Found::Bad(reason) }),
+            Err(reason) => return Ok(if self.is_zero(at + MAGIC)? { Found::Torn } else { Found::Bad(reason) }),
         };
         if header.size as u64 <= left {
             return Ok(Found::Batch(header));

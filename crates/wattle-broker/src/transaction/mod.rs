@@ -1,6 +1,8 @@
 //! The transaction coordinator: transactional ids, epochs, partitions and pending positions of open transactions. Pure: it decides, `core` applies.
 
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use state::{Open, Phase, Transaction};
 

@@ -1,9 +1,16 @@
 //! The promises of a partition's log, in memory and in a folder alike.
 
-use std::collections::BTreeMap;
+mod accepted;
+mod compacted;
+mod model;
+mod recovered;
+mod retained;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::testing::{ANYONE, Plain, Writer, batch};
 use super::*;
+use crate::folder::testing::Temporary;
 
 const NOW: Millis = 1_700_000_000_000;
 
@@ -44,26 +51,69 @@ fn append(log: &mut PartitionLog, batch: Bytes, config: &TopicConfig) -> Result<
     }
 }
 
-/// Offset, key, value of all records that a reader sees, by reading again and again.
-fn fold(log: &PartitionLog, isolation: Isolation) -> Vec<(i64, String, Option<usize>)> {
+/// A record as a reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seen {
+    offset: i64,
+    key: Option<String>,
+    value: Option<String>,
+}
+
+/// What a client gets that reads all of the log, `max_bytes` at a time, and drops what was aborted as clients do.
+fn consume(log: &PartitionLog, isolation: Isolation, max_bytes: usize) -> Vec<Seen> {
     let mut seen = vec![];
     let mut from = log.start();
     loop {
-        let read = log.read(from, 1, true, isolation).unwrap();
+        let read = log.read(from, max_bytes, true, isolation).unwrap();
         if read.records.is_empty() {
             return seen;
         }
-        let header = Header::parse(&read.records).unwrap();
-        let dropped =
-            read.aborted.iter().any(|(producer, first)| *producer == header.producer.id && *first <= header.base);
-        if !header.is_control() && !dropped {
-            for record in Records::open(&header, &read.records).unwrap().iter().map(Result::unwrap) {
-                let key = String::from_utf8(record.key.unwrap_or_default().to_vec()).unwrap();
-                seen.push((header.base + i64::from(record.offset_delta), key, (!record.is_tombstone).then_some(1)));
+        let (mut aborted, mut to_come) = (BTreeSet::new(), read.aborted.clone());
+        let mut rest = &read.records[..];
+        while !rest.is_empty() {
+            let header = Header::parse(rest).unwrap();
+            let (batch, after) = rest.split_at(header.size);
+            assert!(batch::is_intact(batch));
+            aborted.extend(to_come.extract_if(.., |one| one.1 <= header.last()).map(|one| one.0));
+            if header.is_control() {
+                if record::marker_commits(&header, batch) == Some(false) {
+                    aborted.remove(&header.producer.id);
+                }
+            } else if !(header.is_transactional() && aborted.contains(&header.producer.id)) {
+                seen.extend(records(&header, batch).into_iter().filter(|one| one.offset >= from));
             }
+            from = from.max(header.last() + 1);
+            rest = after;
         }
-        from = header.last() + 1;
     }
+}
+
+fn records(header: &Header, batch: &[u8]) -> Vec<Seen> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let records = Records::open(header, batch).unwrap();
+    let seen = records.iter().map(Result::unwrap).map(|record| Seen {
+        offset: header.base + i64::from(record.offset_delta),
+        key: record.key.map(text),
+        value: record.value.map(text),
+    });
+    seen.collect()
+}
+
+/// The newest value of every key; what a changelog's reader ends up with.
+fn fold(seen: &[Seen]) -> BTreeMap<String, String> {
+    let mut fold = BTreeMap::new();
+    for Seen { key, value, .. } in seen {
+        let key = key.clone().unwrap();
+        match value {
+            Some(value) => fold.insert(key, value.clone()),
+            None => fold.remove(&key),
+        };
+    }
+    fold
+}
+
+fn offsets(log: &PartitionLog, isolation: Isolation) -> Vec<i64> {
+    consume(log, isolation, usize::MAX).iter().map(|seen| seen.offset).collect()
 }
 
 #[test]
@@ -143,14 +193,56 @@ fn readers_of_committed_records_stop_at_the_oldest_open_transaction() {
     assert_eq!(log.last_stable(), 2);
     let read = log.read(0, usize::MAX, true, Isolation::ReadCommitted).unwrap();
     assert_eq!(read.aborted, [(1, 1)]);
-    assert_eq!(fold(&log, Isolation::ReadCommitted).len(), 1);
+    assert_eq!(offsets(&log, Isolation::ReadCommitted), [0]);
     assert_eq!(log.append_marker(Producer { id: 2, epoch: 0 }, true, NOW).unwrap(), 5);
     assert_eq!(log.last_stable(), 6);
-    assert_eq!(fold(&log, Isolation::ReadCommitted).iter().map(|seen| seen.0).collect::<Vec<_>>(), [0, 2, 3]);
-    assert_eq!(fold(&log, Isolation::ReadUncommitted).len(), 4);
+    assert_eq!(offsets(&log, Isolation::ReadCommitted), [0, 2, 3]);
+    assert_eq!(offsets(&log, Isolation::ReadUncommitted), [0, 1, 2, 3]);
     let after = log.read(5, usize::MAX, true, Isolation::ReadCommitted).unwrap();
     assert!(after.aborted.is_empty());
     // a marker for nobody's records ends nothing
     log.append_marker(Producer { id: 9, epoch: 0 }, false, NOW).unwrap();
     assert!(log.read(6, 1, true, Isolation::ReadCommitted).unwrap().aborted.is_empty());
+}
+
+#[test]
+fn records_are_found_by_time() {
+    let mut log = memory();
+    let config = config(&[("segment.bytes", "200")]);
+    for times in [[10, 12], [11, 30], [5, 6], [30, 20]] {
+        let records = times.map(|time| (Some("key"), Some("value"), time));
+        for codec in [0, 4] {
+            append(&mut log, batch(Writer { codec, ..ANYONE }, &records), &config).unwrap();
+        }
+    }
+    for (time, found) in [
+        (0, Some((0, 10))),
+        (11, Some((1, 12))),
+        (12, Some((1, 12))),
+        (13, Some((5, 30))),
+        (30, Some((5, 30))),
+        (31, None),
+    ] {
+        assert_eq!(log.offset_for_time(time).unwrap(), found, "{time}");
+    }
+    assert_eq!(log.max_timestamp().unwrap(), Some((5, 30)));
+    log.delete_before(6).unwrap();
+    assert_eq!(log.offset_for_time(0).unwrap(), Some((6, 11)));
+    assert_eq!(memory().max_timestamp().unwrap(), None);
+    assert_eq!(memory().offset_for_time(0).unwrap(), None);
+}
+
+#[test]
+fn the_log_may_give_the_time() {
+    let mut log = memory();
+    let config = config(&[("message.timestamp.type", "LogAppendTime")]);
+    let sent = batch(idempotent(1, 0, 0), &[(Some("key"), Some("value"), 7)]);
+    for _ in 0..2 {
+        let appended = log.append(sent.clone(), &config, NOW).unwrap();
+        assert_eq!(appended, Appended { base_offset: 0, log_append_time: NOW });
+    }
+    let read = log.read(0, usize::MAX, true, Isolation::ReadUncommitted).unwrap();
+    let header = Header::parse(&read.records).unwrap();
+    assert!(batch::is_intact(&read.records) && header.has_log_append_time());
+    assert_eq!(log.max_timestamp().unwrap(), Some((0, NOW)));
 }
