@@ -1,61 +1,71 @@
-//! End to end: one module a promise, on a real Kafka, with separate `wattle` processes.
+//! End to end: what Wattle promises, one module a promise, with separate `wattle` processes; and what it needs of a broker. All of it
+//! on every kind of broker: `kafka::NAME` is a test of Wattle on a real Kafka, `kafka::conformance::NAME` a test of that Kafka.
 //!
-//! `WATTLE_REQUIRE_KAFKA=1` fails where the broker's prerequisites are missing, instead of skipping. `WATTLE_FULL=1` runs the
-//! full numbers. `WATTLE_BIN` names the binary under test; without it, it is built with the profile of this test.
+//! `WATTLE_REQUIRE_KAFKA=1` fails the tests of a broker whose prerequisites are missing, instead of skipping them. `WATTLE_FULL=1`
+//! runs the full numbers. `WATTLE_BIN` names the binary under test; without it, it is built with the profile of this test.
 //! `WATTLE_KEEP=1` keeps the folder with the brokers' data and logs.
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+mod conformance;
 mod harness;
+mod promise;
 mod promises;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use harness::broker::{KINDS, Kind};
 use harness::context::Context;
 use harness::room::Room;
 use libtest_mimic::{Arguments, Trial};
+use promise::Promise;
 
 /// More than the machine has cores: most tests wait for a session to expire or a broker to start.
 const THREADS: usize = 3;
 
 fn main() -> ExitCode {
+    if let Some(worker) = conformance::worker() {
+        return worker;
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
-    if let (Some(missing), false) = (missing(), arguments.list) {
-        let required = std::env::var_os("WATTLE_REQUIRE_KAFKA").is_some_and(|value| value == "1");
-        println!("{}: the real-Kafka floor ({missing})", if required { "FAILED" } else { "SKIPPED" });
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
     let context = Arc::new(Context::new().expect("a temporary folder and a shell"));
-    let conclusion = libtest_mimic::run(&arguments, trials(&context));
+    let trials = KINDS.iter().flat_map(|&kind| trials(kind, &context, arguments.list)).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
     context.finish();
     conclusion.exit_code()
 }
 
-fn trials(context: &Arc<Context>) -> Vec<Trial> {
-    let trial = |(module, name, test): (_, &'static str, promises::Promise)| {
+/// Those of one kind of broker. Where it cannot start they are ignored, or fail if they are required.
+fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
+    let missing = if list { None } else { (kind.missing)() };
+    let required = std::env::var_os("WATTLE_REQUIRE_KAFKA").is_some_and(|value| value == "1");
+    if let Some(what) = missing {
+        println!("{}: the tests on {kind} ({what})", if required { "FAILED" } else { "SKIPPED" });
+    }
+    let trial = |(suite, promise): (&str, Promise)| {
         let context = Arc::clone(context);
-        let run = move || {
-            let begin = Instant::now();
-            test(&Room::new(context, name));
-            if begin.elapsed() > Duration::from_secs(30) {
-                eprintln!("slow: {name} took {} s", begin.elapsed().as_secs());
+        let name = format!("{kind}::{suite}{}", promise.name);
+        let body = move || match missing {
+            Some(what) => Err(what.into()),
+            None => {
+                run(promise, &Room::new(context, kind, promise.name));
+                Ok(())
             }
-            Ok(())
         };
-        Trial::test(name, run).with_kind(module)
+        Trial::test(name, body).with_kind(promise.module).with_ignored_flag(missing.is_some() && !required)
     };
-    promises::all().into_iter().map(trial).collect()
+    let promises = promises::all().into_iter().map(|promise| ("", promise));
+    let conformance = conformance::all().into_iter().map(|promise| ("conformance::", promise));
+    let here = |(_, promise): &(_, Promise)| promise.only.is_none_or(|only| only == kind.name);
+    promises.chain(conformance).filter(here).map(trial).collect()
 }
 
-/// What a broker needs and this machine lacks.
-fn missing() -> Option<&'static str> {
-    let answer = |program, argument| Command::new(program).arg(argument).output().ok();
-    let java = answer("java", "-version").map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
-    let version = java.as_deref().and_then(|text| text.split('"').nth(1)).and_then(|version| version.split('.').next());
-    if version.and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < 17) {
-        return Some("java 17 not found");
+fn run(promise: Promise, room: &Room) {
+    let begin = Instant::now();
+    (promise.test)(room);
+    if begin.elapsed() > Duration::from_secs(30) {
+        eprintln!("slow: {} took {} s", promise.name, begin.elapsed().as_secs());
     }
-    answer("mvn", "-v").is_none().then_some("mvn not found")
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -143,6 +143,12 @@ impl Cluster {
         });
     }
 
+    /// What a topic's setting is.
+    pub(crate) fn setting(&self, topic: &str, key: &str) -> Option<String> {
+        let described = answer(self.admin().describe_configs(&[ResourceSpecifier::Topic(topic)], &options()));
+        described[0].as_ref().expect("it is there").get(key)?.value.clone()
+    }
+
     /// A consumer group's view.
     pub(crate) fn group(&self, name: &str) -> Group<'_> {
         let consumer = client(&self.address).set("group.id", name).set("isolation.level", "read_uncommitted").create();
@@ -159,17 +165,19 @@ impl Cluster {
         })
     }
 
-    fn admin(&self) -> AdminClient<DefaultClientContext> {
+    /// For what else is to be asked.
+    pub(crate) fn admin(&self) -> AdminClient<DefaultClientContext> {
         client(&self.address).create().expect("an admin client")
     }
 }
 
-fn options() -> AdminOptions {
+/// Of admin requests.
+pub(crate) fn options() -> AdminOptions {
     AdminOptions::new().operation_timeout(Some(TIMEOUT))
 }
 
 /// Blocks until the admin client has its answer.
-fn answer<T>(asked: impl Future<Output = KafkaResult<T>>) -> T {
+pub(crate) fn answer<T>(asked: impl Future<Output = KafkaResult<T>>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(asked).expect("the broker answers")
 }

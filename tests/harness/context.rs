@@ -1,11 +1,11 @@
-//! What all promises share: the binary under test, a broker, and the order in which they end.
+//! What all promises share: the binary under test, the brokers, and the order in which they end.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{env, fs, io};
 
-use super::broker::Broker;
+use super::broker::{Broker, KINDS, Kind};
 use super::watchdog::Watchdog;
 
 /// Started on first use, so that a run in which every test is filtered out starts nothing.
@@ -13,12 +13,18 @@ pub(crate) struct Context {
     root: PathBuf,
     watchdog: Arc<Watchdog>,
     binary: OnceLock<PathBuf>,
-    shared: OnceLock<Broker>,
-    own: Mutex<Option<Broker>>,
+    brokers: Vec<Brokers>,
     full: bool,
 }
 
-/// The second broker, for one test at a time: it may be killed.
+/// Those of one kind.
+struct Brokers {
+    kind: Kind,
+    shared: OnceLock<Broker>,
+    own: Mutex<Option<Broker>>,
+}
+
+/// The second broker of a kind, for one test at a time: it may be killed.
 pub(crate) struct OwnBroker<'a>(MutexGuard<'a, Option<Broker>>);
 
 impl std::ops::Deref for OwnBroker<'_> {
@@ -34,12 +40,12 @@ impl Context {
     pub(crate) fn new() -> io::Result<Self> {
         let root = env::temp_dir().join(format!("wattle-e2e-{}", std::process::id()));
         fs::create_dir_all(&root)?;
+        let brokers = KINDS.iter().map(|&kind| Brokers { kind, shared: OnceLock::new(), own: Mutex::new(None) });
         Ok(Context {
             watchdog: Arc::new(Watchdog::start(&root)?),
             root,
             binary: OnceLock::new(),
-            shared: OnceLock::new(),
-            own: Mutex::new(None),
+            brokers: brokers.collect(),
             full: env::var_os("WATTLE_FULL").is_some_and(|value| value == "1"),
         })
     }
@@ -64,20 +70,17 @@ impl Context {
         self.binary.get_or_init(|| env::var_os("WATTLE_BIN").map_or_else(build, PathBuf::from))
     }
 
-    /// The broker that everybody uses and nobody harms.
-    pub(crate) fn shared_broker(&self) -> &Broker {
-        self.shared.get_or_init(|| self.start("shared"))
+    /// The broker of this kind that everybody uses and nobody harms.
+    pub(crate) fn shared_broker(&self, kind: Kind) -> &Broker {
+        self.brokers(kind).shared.get_or_init(|| self.start(kind, "shared"))
     }
 
     /// A running broker for one test at a time. Tests that need the machine for themselves take it too.
-    pub(crate) fn own_broker(&self) -> OwnBroker<'_> {
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn own_broker(&self, kind: Kind) -> OwnBroker<'_> {
+        let mut own = self.brokers(kind).own.lock().unwrap_or_else(PoisonError::into_inner);
         match own.as_ref() {
-            Some(broker) => {
-                broker.thaw(); // a test that failed may have left it frozen
-                broker.start_again();
-            }
-            None => *own = Some(self.start("own")),
+            Some(broker) => broker.start_again(),
+            None => *own = Some(self.start(kind, "own")),
         }
         OwnBroker(own)
     }
@@ -87,8 +90,13 @@ impl Context {
         self.watchdog.finish();
     }
 
-    fn start(&self, name: &str) -> Broker {
-        Broker::start(&self.root.join(name), Arc::clone(&self.watchdog)).expect("a broker")
+    fn brokers(&self, kind: Kind) -> &Brokers {
+        self.brokers.iter().find(|brokers| brokers.kind.name == kind.name).expect("one of each kind")
+    }
+
+    fn start(&self, kind: Kind, name: &str) -> Broker {
+        let folder = self.root.join(kind.name).join(name);
+        Broker::start(kind, &folder, Arc::clone(&self.watchdog)).expect("a broker")
     }
 }
 

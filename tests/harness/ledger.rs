@@ -104,17 +104,22 @@ impl Ledger {
     /// What a `read_committed` reader sees.
     pub(crate) fn of(cluster: &Cluster, topic: &str) -> Self {
         let mut ledger = Ledger::default();
+        ledger.add(cluster, topic);
+        ledger
+    }
+
+    /// The same of another topic beside it; each is in order for itself.
+    pub(crate) fn add(&mut self, cluster: &Cluster, topic: &str) {
         let mut latest: HashMap<(i32, String), u64> = HashMap::new();
         read(cluster, topic, Isolation::ReadCommitted, |message| {
             let (id, from) = parse(message.payload().unwrap_or_default());
-            *ledger.times.entry(id).or_default() += 1;
+            *self.times.entry(id).or_default() += 1;
             let latest = latest.entry((message.partition(), from)).or_insert(id);
-            if id < *latest && ledger.disorder.len() < 10 {
-                ledger.disorder.push(format!("{id} after {latest} in {topic}/{}", message.partition()));
+            if id < *latest && self.disorder.len() < 10 {
+                self.disorder.push(format!("{id} after {latest} in {topic}/{}", message.partition()));
             }
             *latest = id.max(*latest);
         });
-        ledger
     }
 
     /// # Panics

@@ -1,7 +1,7 @@
-//! What the promises are tested with: a real broker, separate processes, independent clients, and an oracle.
+//! What the promises are tested with: brokers of our own, separate processes, independent clients, and an oracle.
 //!
-//! `context` starts the broker and the binary under test once; a promise gets a `room`: its own names and folder.
-//! `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what Kafka holds, and
+//! `context` starts the brokers and the binary under test once; a promise gets a `room`: a kind of broker, its own names and folder.
+//! `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what a broker holds, and
 //! `ledger` judges it; `proxy` holds a client's requests back; `watchdog` ends everything even if this process is killed.
 
 pub(crate) mod broker;
@@ -10,6 +10,7 @@ pub(crate) mod context;
 pub(crate) mod ledger;
 pub(crate) mod load;
 pub(crate) mod pipeline;
+pub(crate) mod ports;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod room;

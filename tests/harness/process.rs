@@ -1,4 +1,4 @@
-//! A `wattle` process: spawned, watched, signalled.
+//! A process, mostly a `wattle`: spawned, watched, signalled.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("the binary under test runs");
+            .expect("the binary runs");
         watchdog.add(child.id());
         let (stdout, stderr) = (Lines::default(), Lines::default());
         let readers = vec![
@@ -142,7 +142,7 @@ impl Drop for Process {
         if thread::panicking() {
             let lines = lock(&self.stderr);
             let tail = &lines[lines.len().saturating_sub(40)..];
-            eprintln!("--- wattle, pid {}, last lines:\n{}\n---", self.child.id(), tail.join("\n"));
+            eprintln!("--- pid {}, last lines:\n{}\n---", self.child.id(), tail.join("\n"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::broker::Broker;
+use super::broker::{Broker, Kind};
 use super::cluster::Cluster;
 use super::context::{Context, OwnBroker};
 use super::load::Load;
@@ -15,18 +15,19 @@ use super::process::Process;
 /// Topics, groups and ids carry the test's name: tests on the shared broker do not meet.
 pub(crate) struct Room {
     context: Arc<Context>,
+    kind: Kind,
     name: &'static str,
     folder: PathBuf,
     files: AtomicUsize,
 }
 
 impl Room {
-    /// For the test of this name.
-    pub(crate) fn new(context: Arc<Context>, name: &'static str) -> Self {
-        let folder = context.root().join(name);
+    /// For the test of this name on this kind of broker.
+    pub(crate) fn new(context: Arc<Context>, kind: Kind, name: &'static str) -> Self {
+        let folder = context.root().join(kind.name).join(name);
         fs::create_dir_all(&folder).expect("a folder");
         context.binary(); // built before anything is timed
-        Room { context, name, folder, files: AtomicUsize::new(0) }
+        Room { context, kind, name, folder, files: AtomicUsize::new(0) }
     }
 
     /// The small number, or the full one if `WATTLE_FULL=1`.
@@ -36,7 +37,7 @@ impl Room {
 
     /// The shared broker.
     pub(crate) fn broker(&self) -> &Broker {
-        self.context.shared_broker()
+        self.context.shared_broker(self.kind)
     }
 
     /// The shared broker's contents.
@@ -46,7 +47,7 @@ impl Room {
 
     /// A broker that may be killed; held until it is dropped.
     pub(crate) fn own_broker(&self) -> OwnBroker<'_> {
-        self.context.own_broker()
+        self.context.own_broker(self.kind)
     }
 
     /// A name of this test's own.
@@ -104,5 +105,12 @@ impl Room {
     /// Starts `wattle` with these arguments.
     pub(crate) fn wattle(&self, arguments: &[&str]) -> Process {
         Process::spawn(self.context.binary(), &self.folder, arguments, self.context.watchdog())
+    }
+
+    /// Starts this test's own binary as a client with these arguments.
+    pub(crate) fn client(&self, arguments: &[String]) -> Process {
+        let exe = std::env::current_exe().expect("the path of this test");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Process::spawn(&exe, &self.folder, &arguments, self.context.watchdog())
     }
 }

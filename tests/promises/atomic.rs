@@ -57,10 +57,10 @@ pub(super) fn outputs_and_positions_are_written_by_one_transaction(room: &Room) 
     room.drain(room.copy(&[&input], &output));
     let dump = |files: &str, more: &[&str]| {
         let arguments = [&["--print-data-log", "--files", files], more].concat();
-        room.broker().tool("org.apache.kafka.tools.DumpLogSegments", &arguments)
+        room.broker().kafka().tool("org.apache.kafka.tools.DumpLogSegments", &arguments)
     };
     let segment = |partition: &str| {
-        let file = room.broker().data().join(partition).join("00000000000000000000.log");
+        let file = room.broker().kafka().data().join(partition).join("00000000000000000000.log");
         file.to_str().unwrap().to_owned()
     };
     let written = dump(&segment(&format!("{output}-0")), &[]);

@@ -1,21 +1,6 @@
-//! One module a promise. A test's name is the promise's sentence.
+//! What Wattle promises: one module a promise. A test's name is the promise's sentence.
 
-use crate::harness::room::Room;
-
-/// A test.
-pub(crate) type Promise = fn(&Room);
-
-/// Declares the modules and lists their tests.
-macro_rules! promises {
-    ($($module:ident: $($name:ident),+;)+) => {
-        $(mod $module;)+
-
-        /// Module, name and body of each test.
-        pub(crate) fn all() -> Vec<(&'static str, &'static str, Promise)> {
-            vec![$($((stringify!($module), stringify!($name), $module::$name as Promise)),+),+]
-        }
-    };
-}
+use crate::promise::promises;
 
 promises! {
     oracle:
@@ -25,7 +10,7 @@ promises! {
     atomic:
         a_reader_never_sees_part_of_a_batch,
         an_aborted_batch_is_never_visible,
-        outputs_and_positions_are_written_by_one_transaction;
+        outputs_and_positions_are_written_by_one_transaction (kafka only: "reads the log's files with Kafka's tool");
     zombie:
         a_stopped_process_writes_nothing_when_it_goes_on,
         a_transaction_that_the_broker_timed_out_is_processed_again;
@@ -53,12 +38,12 @@ promises! {
         one_partition_held_by_a_foreign_transaction_stalls_that_task_only;
     order:
         outputs_keep_the_order_of_their_input_partition,
-        an_interrupted_batch_runs_again_before_newer_records,
+        an_interrupted_batch_runs_again_before_newer_records (kafka only: "asks Kafka's tool for epochs"),
         two_applications_with_one_transactional_id_do_not_fight_for_ever;
     kill:
         any_number_of_kills_neither_loses_nor_doubles_a_record;
     rebalance:
-        a_second_process_joins_and_leaves_under_load,
+        a_second_process_joins_and_leaves_under_load (kafka only: "asks Kafka's tool for transactional ids"),
         a_static_member_that_restarts_keeps_its_partitions,
         a_static_member_that_is_there_twice_is_loud,
         a_partition_that_is_added_is_read_from_its_beginning,
@@ -69,7 +54,7 @@ promises! {
         a_broker_that_is_killed_under_load_loses_and_doubles_nothing,
         at_least_once_misses_nothing_when_the_broker_is_killed,
         a_start_beside_a_starting_broker_repeats_nothing,
-        a_broker_that_was_frozen_is_worked_with_again;
+        a_broker_that_was_frozen_is_worked_with_again (kafka only: "freezes the process that the broker is");
     refused:
         a_refused_output_commits_nothing_and_names_the_record,
         a_refused_output_is_never_passed_at_least_once,

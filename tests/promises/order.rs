@@ -48,7 +48,7 @@ pub(super) fn an_interrupted_batch_runs_again_before_newer_records(room: &Room) 
 fn epoch(room: &Room, id: &str) -> i64 {
     let address = room.broker().address();
     let arguments = ["--bootstrap-server", &address, "describe", "--transactional-id", id];
-    let text = room.broker().tool("org.apache.kafka.tools.TransactionsCommand", &arguments);
+    let text = room.broker().kafka().tool("org.apache.kafka.tools.TransactionsCommand", &arguments);
     let (names, values) = text.trim().split_once('\n').unwrap_or_else(|| panic!("two lines: {text}"));
     let column = names.split_whitespace().position(|name| name == "ProducerEpoch");
     let value = column.and_then(|column| values.split_whitespace().nth(column));

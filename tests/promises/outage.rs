@@ -131,10 +131,10 @@ pub(super) fn a_broker_that_was_frozen_is_worked_with_again(room: &Room) {
     let load = night.load().start(0, 100);
     let mut process = room.run(&night.pipeline);
     night.wait_progress(&mut process, 100);
-    broker.freeze();
+    broker.kafka().freeze();
     // The fault is the time itself.
     std::thread::sleep(Duration::from_secs(room.number(20, 90)));
-    broker.thaw();
+    broker.kafka().thaw();
     let seen = night.progress();
     wait_until("it goes on, or ends and is started again", PATIENCE, || {
         night.supervise(&mut process);

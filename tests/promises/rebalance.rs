@@ -47,7 +47,7 @@ pub(super) fn a_second_process_joins_and_leaves_under_load(room: &Room) {
     Ledger::of(cluster, &output).assert_exact(0..total);
     first.stop_cleanly();
     let list = ["--bootstrap-server", &room.broker().address(), "list"];
-    let text = room.broker().tool("org.apache.kafka.tools.TransactionsCommand", &list);
+    let text = room.broker().kafka().tool("org.apache.kafka.tools.TransactionsCommand", &list);
     let ids: BTreeSet<&str> =
         text.lines().filter_map(|line| line.split_whitespace().next()).filter(|id| id.starts_with(&room.group())).collect();
     let wanted: Vec<String> = (0..4).map(|partition| format!("{}-{partition}", room.group())).collect();

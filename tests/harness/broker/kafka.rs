@@ -1,6 +1,5 @@
-//! A real broker of our own: start, kill, freeze.
+//! A real Kafka in a process of its own: start, kill, freeze, ask its tools.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,16 +8,20 @@ use std::{fs, io};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::cluster::Cluster;
-use super::proxy::Proxy;
-use super::watchdog::Watchdog;
+use super::{Kind, Server};
+use crate::harness::ports::free_ports;
+use crate::harness::proxy::Proxy;
+use crate::harness::watchdog::Watchdog;
 
-/// A single-node Kafka in a folder. Its second listener is advertised behind a [`Proxy`].
-pub(crate) struct Broker {
+/// What `scripts/kafka` starts.
+pub(super) const KIND: Kind =
+    Kind { name: "kafka", missing, new: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)) };
+
+/// A single node in a folder. Its second listener is advertised behind a [`Proxy`].
+pub(crate) struct Kafka {
     dir: PathBuf,
     port: u16,
     controller: u16,
-    cluster: Cluster,
     proxy: Proxy,
     watchdog: Arc<Watchdog>,
     pid: Mutex<Option<u32>>,
@@ -35,9 +38,39 @@ log.cleaner.dedupe.buffer.size=4194304
 log.initial.task.delay.ms=500
 ";
 
-impl Broker {
-    /// Starts one in `dir`.
-    pub(crate) fn start(dir: &Path, watchdog: Arc<Watchdog>) -> io::Result<Self> {
+impl Server for Kafka {
+    fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn kill(&self) {
+        let pid = self.running().expect("the broker runs");
+        self.script("kill", &[]);
+        self.set_running(None);
+        self.watchdog.forget(pid);
+    }
+
+    fn start_again(&self) {
+        self.thaw(); // a test that failed may have left it frozen
+        self.script("start", &[&self.port.to_string()]);
+        let text = fs::read_to_string(self.dir.join("broker.pid")).expect("the script writes it");
+        let pid = text.trim().parse().expect("a pid");
+        self.set_running(Some(pid));
+        self.watchdog.add(pid);
+    }
+
+    fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    fn as_kafka(&self) -> Option<&Kafka> {
+        Some(self)
+    }
+}
+
+impl Kafka {
+    /// Not started yet.
+    fn new(dir: &Path, watchdog: Arc<Watchdog>) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let [port, controller, behind, front] = free_ports()?;
         let settings = format!(
@@ -48,47 +81,12 @@ impl Broker {
         );
         fs::write(dir.join("extra.properties"), settings)?;
         let proxy = Proxy::start(front, behind)?;
-        let cluster = Cluster::new(format!("127.0.0.1:{port}"));
-        let broker = Broker { dir: dir.to_owned(), port, controller, cluster, proxy, watchdog, pid: Mutex::new(None) };
-        broker.start_again();
-        Ok(broker)
-    }
-
-    /// Its address.
-    pub(crate) fn address(&self) -> String {
-        self.cluster.address().to_owned()
-    }
-
-    /// What it holds.
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-
-    /// Where clients connect whose requests are to be held.
-    pub(crate) fn proxy(&self) -> &Proxy {
-        &self.proxy
+        Ok(Kafka { dir: dir.to_owned(), port, controller, proxy, watchdog, pid: Mutex::new(None) })
     }
 
     /// Where its topics' files are.
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.join("data")
-    }
-
-    /// Starts it after [`Broker::kill`]; does nothing while it runs.
-    pub(crate) fn start_again(&self) {
-        self.script("start", &[&self.port.to_string()]);
-        let text = fs::read_to_string(self.dir.join("broker.pid")).expect("the script writes it");
-        self.set_running(Some(text.trim().parse().expect("a pid")));
-        self.watchdog.add(self.pid());
-        self.cluster.group("warm-up").wait_coordinator();
-    }
-
-    /// `kill -9`.
-    pub(crate) fn kill(&self) {
-        let pid = self.pid();
-        self.script("kill", &[]);
-        self.set_running(None);
-        self.watchdog.forget(pid);
     }
 
     /// Stops it from running without ending it.
@@ -111,11 +109,6 @@ impl Broker {
     pub(crate) fn tool(&self, class: &str, arguments: &[&str]) -> String {
         let output = self.script("tool", &[&[class], arguments].concat());
         String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// Of the broker that runs.
-    fn pid(&self) -> u32 {
-        self.running().expect("the broker runs")
     }
 
     fn running(&self) -> Option<u32> {
@@ -153,20 +146,13 @@ impl Broker {
     }
 }
 
-/// Ports that are free now and given to nobody else here, from below the range that outgoing connections take theirs from: a
-/// broker that is killed finds its ports free again.
-fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
-    static NEXT: Mutex<u16> = Mutex::new(0);
-    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    if *next == 0 {
-        *next = 10_000 + u16::try_from(std::process::id() % 20_000).expect("below 20 000");
+/// What it needs and this machine lacks.
+fn missing() -> Option<&'static str> {
+    let answer = |program, argument| Command::new(program).arg(argument).output().ok();
+    let java = answer("java", "-version").map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    let version = java.as_deref().and_then(|text| text.split('"').nth(1)).and_then(|version| version.split('.').next());
+    if version.and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < 17) {
+        return Some("java 17 not found");
     }
-    let mut ports = [0; N];
-    for port in &mut ports {
-        *port = (*next..32_000)
-            .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
-            .ok_or(io::ErrorKind::AddrInUse)?;
-        *next = *port + 1;
-    }
-    Ok(ports)
+    answer("mvn", "-v").is_none().then_some("mvn not found")
 }
