@@ -1,5 +1,7 @@
 //! A producer numbers its batches, so that one that comes twice is stored once.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::client::texts;
 use super::wire::{Api, Body, ask};
 use crate::harness::cluster::Isolation::ReadCommitted;
@@ -14,8 +16,7 @@ const OUT_OF_ORDER: i16 = 45;
 pub(super) fn a_batch_that_comes_twice_is_stored_once(room: &Room) {
     let broker = room.own_broker();
     let (cluster, topic) = (broker.cluster(), room.name("t"));
-    // The records' time is long ago; they are to stay.
-    cluster.create_topic(&topic, 1, &[("retention.ms", "-1")]);
+    cluster.create_topic(&topic, 1, &[]);
     let address = broker.address();
     let producer = Numbered::new(&address, &topic);
     assert_eq!(producer.send(0, ["a", "b"]), Ok(0));
@@ -81,11 +82,13 @@ impl<'a> Numbered<'a> {
             records = records.put([2 * (length + 6), 0, 0, 2 * delta, 1, 2 * length]);
             records = text.bytes().fold(records, |records, byte| records.put([byte])).put([0]);
         }
+        // A broker that starts forgets producers whose latest record is old.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
         let counted = Body::new()
             .put([0; 2]) // attributes
             .put(1_i32.to_be_bytes()) // the last record's offset from the first
-            .put(1_700_000_000_000_i64.to_be_bytes())
-            .put(1_700_000_000_000_i64.to_be_bytes())
+            .put(now.to_be_bytes())
+            .put(now.to_be_bytes())
             .put(self.id)
             .put(self.epoch)
             .put(sequence.to_be_bytes())
