@@ -5,6 +5,7 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
+use rdkafka::producer::BaseRecord;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{Writer, texts};
@@ -14,7 +15,6 @@ use crate::harness::ledger;
 use crate::harness::load::{confirmed_producer, finish, send};
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_for};
-use rdkafka::producer::BaseRecord;
 
 /// A record without a transaction.
 fn write_plain(room: &Room, topic: &str, text: &str) {

@@ -1,6 +1,6 @@
 //! A broker of our own, of any kind: started, killed, looked at.
 //!
-//! A kind is a module here and a line in [`KINDS`]. What only one kind can do stays in its module; a promise that needs it says so
+//! A kind is a module here and an entry of [`KINDS`]. What only one kind can do stays in its module; a promise that needs it says so
 //! in its list.
 
 mod embedded;
