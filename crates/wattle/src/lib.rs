@@ -11,6 +11,7 @@
 
 mod config;
 mod error;
+mod extract;
 mod invariant;
 pub mod kafka;
 mod lane;
@@ -25,9 +26,10 @@ pub use config::{
     owned_property, property_problem,
 };
 pub use error::{Error, Exit};
+pub use extract::{CursorName, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
 pub use metrics::{Metrics, Snapshot};
-pub use source::{Fill, Source, run_source};
+pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
 pub use stage::{FnTransformer, Message, Output, Sent, StageError, Transformer, transformer};
 pub use worker::{Lag, Monitor, PartitionLag, Stop, Worker};

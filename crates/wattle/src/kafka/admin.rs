@@ -1,10 +1,11 @@
 //! Questions to the cluster before anything runs.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::client::{self, LogGate};
 use super::ffi;
@@ -57,20 +58,74 @@ impl Admin {
 
     /// A setting of a broker of the cluster; `None` if it does not tell.
     pub(crate) fn broker_setting(&self, cluster: &Cluster, name: &str) -> Option<i64> {
-        self.setting(&ResourceSpecifier::Broker(cluster.broker), name)
+        self.setting(&ResourceSpecifier::Broker(cluster.broker), name)?.parse().ok()
     }
 
     /// A setting of a topic; `None` if the broker does not tell.
     pub(crate) fn topic_setting(&self, topic: &str, name: &str) -> Option<i64> {
-        self.setting(&ResourceSpecifier::Topic(topic), name)
+        self.setting(&ResourceSpecifier::Topic(topic), name)?.parse().ok()
     }
 
-    fn setting(&self, resource: &ResourceSpecifier<'_>, name: &str) -> Option<i64> {
+    /// Creates a changelog topic where it is missing, and refuses one that could lose records: only compaction keeps the newest of
+    /// every key.
+    pub(crate) fn ensure_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut count = self.cluster()?.topics.get(topic).copied();
+        if count.is_none() {
+            self.create_changelog(topic, partitions)?;
+            while count.is_none_or(|count| count < partitions) && started.elapsed() < CONNECT {
+                count = self.cluster()?.topics.get(topic).copied();
+            }
+        }
+        let count = count.unwrap_or_default();
+        if count < partitions {
+            let text = format!("the changelog topic {topic} has {count} partitions and needs {partitions}: add partitions");
+            return Err(Error::Topics { text });
+        }
+        let policy = self.setting(&ResourceSpecifier::Topic(topic), "cleanup.policy");
+        match policy.as_deref() {
+            Some("compact") => Ok(()),
+            Some(other) => {
+                let text = format!(
+                    "the changelog topic {topic} has cleanup.policy={other}, which would delete the positions in it: set it to compact"
+                );
+                Err(Error::Topics { text })
+            }
+            None => {
+                let text = format!(
+                    "the broker does not tell the cleanup.policy of the changelog topic {topic}: allow us to describe its configuration"
+                );
+                Err(Error::Topics { text })
+            }
+        }
+    }
+
+    fn create_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+        let failed = |source| {
+            let what = format!("create the changelog topic {topic} (it may be created by hand, with cleanup.policy=compact)");
+            Error::Kafka { what, source }
+        };
+        // -1: the broker's default. Segments are small since a start reads what is not compacted yet, and the last one never is.
+        let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(-1))
+            .set("cleanup.policy", "compact")
+            .set("segment.bytes", "52428800");
+        let options = AdminOptions::new().operation_timeout(Some(CONNECT)).request_timeout(Some(CONNECT));
+        let runtime = runtime().map_err(|source| Error::Io { what: "start a runtime".to_owned(), source })?;
+        let results = runtime.block_on(self.client.create_topics([&new], &options)).map_err(|e| failed(e.into()))?;
+        match results.into_iter().next() {
+            Some(Err((_, code))) if code != Code::TopicAlreadyExists => Err(failed(kafka::Error::of(code))),
+            _ => {
+                tracing::info!("created the changelog topic {topic}");
+                Ok(())
+            }
+        }
+    }
+
+    fn setting(&self, resource: &ResourceSpecifier<'_>, name: &str) -> Option<String> {
         let options = AdminOptions::new().request_timeout(Some(CONNECT));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().ok()?;
-        let results = runtime.block_on(self.client.describe_configs([resource], &options));
+        let results = runtime().ok()?.block_on(self.client.describe_configs([resource], &options));
         match results.map(|mut list| list.pop()) {
-            Ok(Some(Ok(config))) => config.get(name)?.value.as_ref()?.parse().ok(),
+            Ok(Some(Ok(config))) => config.get(name)?.value.clone(),
             Ok(Some(Err(error))) => {
                 tracing::debug!("the broker does not tell its setting {name}: {error}");
                 None
@@ -82,4 +137,8 @@ impl Admin {
             }
         }
     }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().build()
 }
