@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::process::Process;
 use crate::harness::room::Room;
-use crate::harness::transaction::Transaction;
+use crate::harness::transaction::{Transaction, fence};
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// A file and the stream that reads it.
 struct Fixture<'a> {
     room: &'a Room,
+    cluster: &'a Cluster,
     path: PathBuf,
     output: String,
     /// Further keys of the stream, as lines of YAML.
@@ -26,8 +28,14 @@ struct Fixture<'a> {
 
 impl<'a> Fixture<'a> {
     fn new(room: &'a Room, partitions: i32) -> Self {
+        Fixture::on(room, room.cluster(), partitions)
+    }
+
+    fn on(room: &'a Room, cluster: &'a Cluster, partitions: i32) -> Self {
         let path = std::env::temp_dir().join(format!("wattle-{}-{}.jsonl", std::process::id(), room.group()));
-        Fixture { room, path, output: room.topic("out", partitions), more: String::new() }
+        let output = room.name("out");
+        cluster.create_topic(&output, partitions, &[]);
+        Fixture { room, cluster, path, output, more: String::new() }
     }
 
     fn write(&self, text: &str) {
@@ -39,7 +47,7 @@ impl<'a> Fixture<'a> {
     }
 
     fn input(&self, input: &str) -> String {
-        let (id, output, brokers) = (self.room.group(), &self.output, self.room.broker().address());
+        let (id, output, brokers) = (self.room.group(), &self.output, self.cluster.address());
         let keys = format!("exactly_once: true, transactional_id: {id}, brokers: \"{brokers}\"");
         let stream = format!("streams:\n  - id: load\n    input: {{{input}}}\n");
         format!("{stream}    output: {{type: kafka, topic: {output}, {keys}}}\n{}", self.more)
@@ -58,20 +66,20 @@ impl<'a> Fixture<'a> {
 
     /// Runs it; it must refuse, name the reason, and write nothing.
     fn refused(&self, words: &[&str]) {
-        let topics = [&self.output, &self.changelog()].map(|topic| self.room.cluster().ends(topic, ReadUncommitted));
+        let topics = [&self.output, &self.changelog()].map(|topic| self.cluster.ends(topic, ReadUncommitted));
         let mut process = self.room.run(self.yaml());
         assert_eq!(process.wait_exit(PATIENCE), 1, "exit code; log: {}", process.stderr());
         assert!(process.says(&[&["W0012"], words].concat()), "{words:?} in: {}", process.stderr());
-        let now = [&self.output, &self.changelog()].map(|topic| self.room.cluster().ends(topic, ReadUncommitted));
+        let now = [&self.output, &self.changelog()].map(|topic| self.cluster.ends(topic, ReadUncommitted));
         assert_eq!(now, topics, "nothing is written");
     }
 
     fn ledger(&self) -> Ledger {
-        Ledger::of(self.room.cluster(), &self.output)
+        Ledger::of(self.cluster, &self.output)
     }
 
     fn committed(&self) -> u64 {
-        count(self.room.cluster(), &self.output, ReadCommitted)
+        count(self.cluster, &self.output, ReadCommitted)
     }
 }
 
@@ -172,12 +180,51 @@ pub(super) fn a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on(room: &R
     file.ledger().assert_exact(0..50_000);
 }
 
+/// An intruder takes the transactional id once, and writes nothing: the reader begins anew behind its cursor.
+pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
+    let mut file = Fixture::new(room, 1);
+    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.write(&lines(0..100_000));
+    let mut process = room.run(file.yaml());
+    wait_until("it has begun", PATIENCE, || file.committed() > 0);
+    fence(file.cluster.address(), &format!("{}-0", room.group()));
+    process.wait_says(&["starts again with a new producer"], PATIENCE);
+    assert_eq!(process.wait_exit(2 * PATIENCE), 0, "log: {}", process.stderr());
+    assert!(process.says(&["load", "1 restart"]), "log: {}", process.stderr());
+    file.ledger().assert_exact(0..100_000);
+}
+
+/// The outcome of the commit under way is not known then.
+pub(super) fn a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing(room: &Room) {
+    let broker = room.own_broker();
+    let mut file = Fixture::on(room, broker.cluster(), 2);
+    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    let total = 100_000;
+    file.write(&lines(0..total));
+    let mut process = room.run(file.yaml());
+    for _ in 0..2 {
+        let before = file.committed();
+        wait_until("it goes on", PATIENCE, || file.committed() > before);
+        broker.kill();
+        broker.start_again();
+        assert!(file.committed() < total, "the broker died with records in flight");
+        if !process.is_running() {
+            assert_eq!(process.wait_exit(PATIENCE), 1, "a run that failed over the broker's death");
+            process = room.run(file.yaml());
+        }
+    }
+    if process.wait_exit(3 * PATIENCE) != 0 {
+        file.finish();
+    }
+    file.ledger().assert_exact(0..total);
+}
+
 /// The position moves though no record comes out, and failed records go to their topic in the same transaction.
 pub(super) fn filtered_and_failed_lines_move_the_cursor(room: &Room) {
     let mut file = Fixture::new(room, 1);
     let failed = room.topic("failed", 1);
     file.more = "    pipeline: {processors: [{type: filter, condition: .i == -1}]}\n".to_owned();
-    write!(file.more, "    error_output: {{type: kafka, topic: {failed}}}\n").unwrap();
+    writeln!(file.more, "    error_output: {{type: kafka, topic: {failed}}}").unwrap();
     file.write(&format!("{}no json\n", lines(0..1000)));
     file.finish();
     assert_eq!(file.committed(), 0);

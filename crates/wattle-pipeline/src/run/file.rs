@@ -99,7 +99,9 @@ impl Resume for FileSource<BufReader<File>> {
         let file = open(&self.path)?;
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             let path = self.path.display();
-            let text = format!("{path} is no regular file, and a start could not find its place in it again: remove exactly_once");
+            let text = format!(
+                "{path} is no regular file, and a start could not find its place in it again: remove exactly_once"
+            );
             return Err(Error::Cursor { text });
         }
         let reader = BufReader::with_capacity(1 << 17, file);

@@ -12,12 +12,11 @@ fn example(name: &str) -> Plan {
 }
 
 #[test]
-fn load_is_finite_and_at_least_once() {
+fn load_is_finite_and_exactly_once() {
     let plan = example("load.yaml");
     assert_eq!(
         plan.to_string(),
-        "load   file earthquakes.jsonl → vrl → kafka quakes   at least once: a file has no committed position; a restart \
-         reads it from the beginning\n"
+        "load   file earthquakes.jsonl → vrl → kafka quakes   exactly once: the file's position commits with the records\n"
     );
     assert!(plan.streams[0].is_finite());
 }

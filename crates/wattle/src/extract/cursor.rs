@@ -50,7 +50,9 @@ mod tests {
 
     #[test]
     fn other_keys_are_no_cursors() {
-        for key in ["", "k", "\0wattle.cursor\0file\0a", "\0wattle.cursor\0file\0a\0x", "\0wattle.cursor\0file\0a\x000\0more"] {
+        for key in
+            ["", "k", "\0wattle.cursor\0file\0a", "\0wattle.cursor\0file\0a\0x", "\0wattle.cursor\0file\0a\x000\0more"]
+        {
             assert_eq!(CursorName::of_key(key.as_bytes()), None, "{key:?}");
         }
     }

@@ -42,6 +42,15 @@ pub(crate) struct SourceLane<'a> {
     committed: Option<Vec<u8>>,
 }
 
+/// What the changelog holds of cursors.
+#[derive(Default)]
+struct Cursors {
+    /// Ours.
+    own: Option<Vec<u8>>,
+    /// Of other sources with the same transactional id.
+    others: BTreeSet<CursorName>,
+}
+
 impl<'a> SourceLane<'a> {
     /// Connects, and checks the topics. Nothing is fenced yet.
     pub(crate) fn connect(config: &'a SourceConfig, metrics: &'a Metrics) -> Result<Self, Error> {
@@ -81,15 +90,15 @@ impl<'a> SourceLane<'a> {
             source,
         })?;
         let fence_ms = millis(started);
-        let Some((cursor, others)) = self.cursors(Until::HighWatermark, stop)? else { return Ok(false) };
+        let Some(Cursors { own, others }) = self.cursors(Until::HighWatermark, stop)? else { return Ok(false) };
         let took_ms = millis(started);
         tracing::info!(%stream, transactional_id = %id, fence_ms, took_ms, "fenced every older producer of the id and read the cursor");
-        if cursor.is_none() && !others.is_empty() {
+        if own.is_none() && !others.is_empty() {
             let others = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let (topic, name) = (&self.changelog.topic, &self.config.cursor);
             tracing::warn!(%stream, "{topic} has no cursor of {name}, which is read from its beginning; it has cursors of {others}");
         }
-        self.committed = cursor;
+        self.committed = own;
         self.producer = Some(producer);
         Ok(true)
     }
@@ -133,8 +142,10 @@ impl<'a> SourceLane<'a> {
                 }
                 Reaction::Fail => {
                     let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
-                    return Err(refusal(&failure, output, batch, limit)
-                        .unwrap_or_else(|| Error::Kafka { what: format!("{}: commit", self.id()), source: failure.error }));
+                    return Err(refusal(&failure, output, batch, limit).unwrap_or_else(|| Error::Kafka {
+                        what: format!("{}: commit", self.id()),
+                        source: failure.error,
+                    }));
                 }
             }
             thread::sleep(pause);
@@ -151,8 +162,8 @@ impl<'a> SourceLane<'a> {
         let (stream, id) = (&self.config.sink.name, self.id());
         tracing::warn!(%stream, transactional_id = %id, "starts again with a new producer: {reason}");
         if reason.is_fenced() {
-            let Some((newest, _)) = self.cursors(Until::LastStable, stop)? else { return Ok(false) };
-            if newest != self.committed && newest.as_deref() != Some(attempted) {
+            let Some(newest) = self.cursors(Until::LastStable, stop)? else { return Ok(false) };
+            if newest.own != self.committed && newest.own.as_deref() != Some(attempted) {
                 return Err(Error::TakenOver { transactional_id: id });
             }
             self.fences.count(&id)?;
@@ -161,18 +172,18 @@ impl<'a> SourceLane<'a> {
         Ok(false)
     }
 
-    /// The source's cursor, and the names of other cursors beside it; `None` if `stop` came first.
-    fn cursors(&self, until: Until, stop: &Stop) -> Result<Option<(Option<Vec<u8>>, BTreeSet<CursorName>)>, Error> {
+    /// `None` if `stop` came first.
+    fn cursors(&self, until: Until, stop: &Stop) -> Result<Option<Cursors>, Error> {
         let key = self.config.cursor.key();
-        let (mut found, mut others) = (None, BTreeSet::new());
+        let mut cursors = Cursors::default();
         let read = self.changelog.read(TASK, until, stop, |other, value| {
             if other == key {
-                found = value.map(<[u8]>::to_vec);
+                cursors.own = value.map(<[u8]>::to_vec);
             } else {
-                others.extend(CursorName::of_key(other));
+                cursors.others.extend(CursorName::of_key(other));
             }
         })?;
-        Ok(read.then_some((found, others)))
+        Ok(read.then_some(cursors))
     }
 
     fn id(&self) -> String {

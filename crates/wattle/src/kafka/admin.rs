@@ -74,12 +74,14 @@ impl Admin {
         if count.is_none() {
             self.create_changelog(topic, partitions)?;
             while count.is_none_or(|count| count < partitions) && started.elapsed() < CONNECT {
+                std::thread::sleep(Duration::from_millis(20));
                 count = self.cluster()?.topics.get(topic).copied();
             }
         }
         let count = count.unwrap_or_default();
         if count < partitions {
-            let text = format!("the changelog topic {topic} has {count} partitions and needs {partitions}: add partitions");
+            let text =
+                format!("the changelog topic {topic} has {count} partitions and needs {partitions}: add partitions");
             return Err(Error::Topics { text });
         }
         let policy = self.setting(&ResourceSpecifier::Topic(topic), "cleanup.policy");
@@ -102,7 +104,8 @@ impl Admin {
 
     fn create_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
         let failed = |source| {
-            let what = format!("create the changelog topic {topic} (it may be created by hand, with cleanup.policy=compact)");
+            let what =
+                format!("create the changelog topic {topic} (it may be created by hand, with cleanup.policy=compact)");
             Error::Kafka { what, source }
         };
         // -1: the broker's default. Segments are small since a start reads what is not compacted yet, and the last one never is.

@@ -8,13 +8,13 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::Message as _;
-use rdkafka::topic_partition_list::Offset as RdOffset;
 
 use super::client::{self, LogGate};
 use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
 use super::error::Error;
 use super::ffi;
 use super::position::Position;
+use super::producer::position_list;
 use crate::config::ClientProperties;
 use crate::error::Error as WattleError;
 use crate::worker::Stop;
@@ -65,9 +65,9 @@ impl Changelog {
         if low == end {
             return Ok(true);
         }
-        let mut from = unassigned(std::slice::from_ref(&place));
-        let assigned = from.set_all_offsets(RdOffset::Beginning).and_then(|()| reader.assign(&from));
-        assigned.map_err(|error| self.failed(partition, error.into()))?;
+        // By number: for `Beginning` librdkafka would ask, and wait 500 ms where the connection is not there yet.
+        let assigned = position_list(&[(place.clone(), Position(low))]).and_then(|from| Ok(reader.assign(&from)?));
+        assigned.map_err(|error| self.failed(partition, error))?;
         let mut last = Instant::now();
         let mut reminded: Option<Instant> = None;
         while !stop.is_stopped() {
@@ -132,6 +132,8 @@ impl Changelog {
             .set("enable.auto.offset.store", "false")
             .set("allow.auto.create.topics", "false")
             .set("auto.offset.reset", "earliest")
+            // The position passes the marker at the end with the answer to one fetch more, which the broker would hold back for 500 ms.
+            .set("fetch.wait.max.ms", "10")
             .set("isolation.level", isolation);
         BaseConsumer::from_config_and_context(&config, LogGate::new(&self.name)).map_err(client::refused)
     }

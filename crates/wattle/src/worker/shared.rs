@@ -12,7 +12,8 @@ use super::watchdog::Watchdog;
 use crate::config::{Delivery, StartFrom, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
-    Admin, Consumer, GroupPositions, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition, Verdict,
+    Admin, Consumer, GroupPositions, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition,
+    Verdict,
 };
 use crate::metrics::Metrics;
 use crate::stage::Output;
