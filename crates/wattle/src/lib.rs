@@ -7,7 +7,7 @@
 //! The data path, in the order in which a record takes it:
 //! `worker` (the consumer, its assignment) → `lane` (one producer and the tasks that commit together: fence, transaction,
 //! commit) → `task` (positions, processing) → `stage` (what a user writes). `kafka` is the only place that touches
-//! librdkafka.
+//! librdkafka. A [`Source`] that is not a topic takes a shorter way, and `extract` keeps its position.
 
 mod config;
 mod error;

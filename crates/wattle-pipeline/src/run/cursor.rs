@@ -61,7 +61,7 @@ impl FileCursor {
         let FileCursor { offset, lines, .. } = self;
         let text = format!(
             "{} has changed before the committed position (line {lines}, byte {offset}): {found}. Only the end of a file may grow while it \
-             is read exactly once. Nothing was written. Bring the file back as it was; or, to read it from its beginning, rename it, or \
+             is read exactly once. Nothing behind that position was written. Bring the file back as it was; or, to read it from its beginning, rename it, or \
              give the stream another transactional_id",
             path.display()
         );
