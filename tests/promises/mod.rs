@@ -71,6 +71,17 @@ promises! {
         numbers_keep_their_value,
         keys_land_where_java_producers_put_them,
         tail_prints_what_a_reader_of_committed_records_sees;
+    cursor:
+        a_file_whose_reader_is_killed_is_written_once,
+        a_file_that_grew_is_read_on_and_one_that_changed_is_refused,
+        a_last_line_without_end_is_neither_doubled_nor_cut,
+        a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on,
+        a_reader_of_a_file_that_was_fenced_once_goes_on,
+        a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing,
+        filtered_and_failed_lines_move_the_cursor,
+        a_start_waits_for_an_open_transaction_in_the_changelog,
+        a_changelog_that_would_lose_the_cursor_is_refused,
+        generated_records_go_on_behind_the_last_one;
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }

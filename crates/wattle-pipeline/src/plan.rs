@@ -118,15 +118,20 @@ impl StreamPlan {
     pub fn guarantee(&self) -> String {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
-                return "exactly once: offsets commit in the same transaction, one per partition".to_owned();
+                let what = match &self.0.input {
+                    Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
+                    Input::File(_) => "the file's position commits with the records",
+                    Input::Generate(_) => "the number of records made commits with them",
+                };
+                return format!("exactly once: {what}");
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
             Output::Stdout { .. } | Output::Drop => "all",
         };
         let why = match &self.0.input {
             Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
-            Input::File(_) => "a file has no committed position; a restart reads it from the beginning",
-            Input::Generate(_) => "generated records have no committed position; a restart begins again",
+            Input::File(_) => "no position is committed; a restart reads the file from its beginning",
+            Input::Generate(_) => "no position is committed; a restart begins again",
         };
         match acks {
             "0" => "none: with acks 0 no broker confirms a record, so that records can be lost".to_owned(),

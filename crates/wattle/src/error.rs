@@ -108,6 +108,21 @@ pub enum Error {
         /// In how long.
         within: Duration,
     },
+    /// Another process took a source over: it has fenced this one, and committed since.
+    #[error(
+        "transactional id {transactional_id} was fenced, and another process has committed with it since: this one was paused for long, or \
+         two were started with one transactional_id. It has written nothing after that; the other one goes on"
+    )]
+    TakenOver {
+        /// The lane's transactional id.
+        transactional_id: String,
+    },
+    /// A source and its cursor do not fit together.
+    #[error("{text}")]
+    Cursor {
+        /// Names the source and what was found, and what to do.
+        text: String,
+    },
     /// Something did not end in its time.
     #[error("{what} did not end within {} s", within.as_secs())]
     Stuck {
@@ -177,10 +192,11 @@ impl Error {
             Error::Record { .. } | Error::SourceRecord { .. } => "W0005",
             Error::Refused { .. } => "W0006",
             Error::OutOfRange { .. } => "W0007",
-            Error::Fenced { .. } => "W0008",
+            Error::Fenced { .. } | Error::TakenOver { .. } => "W0008",
             Error::Stuck { .. } => "W0009",
             Error::Kafka { .. } => "W0010",
             Error::Io { .. } => "W0011",
+            Error::Cursor { .. } => "W0012",
             Error::Panic { .. } => return None,
         })
     }

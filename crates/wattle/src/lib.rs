@@ -7,10 +7,11 @@
 //! The data path, in the order in which a record takes it:
 //! `worker` (the consumer, its assignment) → `lane` (one producer and the tasks that commit together: fence, transaction,
 //! commit) → `task` (positions, processing) → `stage` (what a user writes). `kafka` is the only place that touches
-//! librdkafka.
+//! librdkafka. A [`Source`] that is not a topic takes a shorter way, and `extract` keeps its position.
 
 mod config;
 mod error;
+mod extract;
 mod invariant;
 pub mod kafka;
 mod lane;
@@ -25,9 +26,10 @@ pub use config::{
     owned_property, property_problem,
 };
 pub use error::{Error, Exit};
+pub use extract::{CursorName, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
 pub use metrics::{Metrics, Snapshot};
-pub use source::{Fill, Source, run_source};
+pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
 pub use stage::{FnTransformer, Message, Output, Sent, StageError, Transformer, transformer};
 pub use worker::{Lag, Monitor, PartitionLag, Stop, Worker};

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::BatchLimits;
 use crate::error::Error;
+use crate::extract::{SourceConfig, SourceLane};
 use crate::kafka::Batch;
 use crate::lane::Sink;
 use crate::metrics::Metrics;
@@ -34,6 +35,18 @@ pub enum Fill {
     End,
 }
 
+/// A source that can go on where a cursor says.
+pub trait Resume: Source {
+    /// Goes to the place behind a cursor, or to the beginning. Called before the first `fill`, and again after a failure.
+    ///
+    /// # Errors
+    /// [`Error::Cursor`] where the source is not the one that the cursor was made from.
+    fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error>;
+
+    /// The cursor behind the first `records` records of the batch that was filled last.
+    fn cursor(&self, records: usize) -> Vec<u8>;
+}
+
 /// Runs a source to its end, or until `stop`: fill, process, deliver, and again. Without a position that is committed with
 /// the outputs this is at least once: a restart begins at the source's beginning.
 ///
@@ -42,8 +55,8 @@ pub enum Fill {
 ///
 /// # Errors
 /// Those of the source, the stage and the sink.
-pub fn run_source<S: Transformer>(
-    source: &mut dyn Source,
+pub fn run_source<T: Source + ?Sized, S: Transformer>(
+    source: &mut T,
     stage: &S,
     sink: &mut dyn Sink,
     dead_letter_topic: Option<&str>,
@@ -51,6 +64,60 @@ pub fn run_source<S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
+    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output).map(|()| true);
+    let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
+    Ok(ended == Ended::AtEnd)
+}
+
+/// The same exactly once: each batch is a transaction with the source's cursor in it, and a start goes on behind the cursor that it
+/// finds. Another process with the same transactional id that is started later takes over.
+///
+/// # Errors
+/// Those of the source and the stage; those of a start (topics, settings, the broker); [`Error::TakenOver`], [`Error::Fenced`], and
+/// [`Error::Refused`].
+pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
+    source: &mut T,
+    stage: &S,
+    config: &SourceConfig,
+    dead_letter_topic: Option<&str>,
+    limits: &BatchLimits,
+    metrics: &Metrics,
+    stop: &Stop,
+) -> Result<bool, Error> {
+    let mut lane = SourceLane::connect(config, metrics)?;
+    while lane.start(stop)? {
+        source.resume(lane.cursor())?;
+        let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+            lane.commit(batch, output, source.cursor(done), stop)
+        };
+        match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+            Ended::AtEnd => return Ok(true),
+            Ended::Stopped => return Ok(false),
+            Ended::Undelivered => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Why [`pump`] has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    AtEnd,
+    Stopped,
+    /// `deliver` has returned false.
+    Undelivered,
+}
+
+/// `deliver` makes outputs durable; its last argument is how many records of the batch are done with them.
+fn pump<T: Source + ?Sized, S: Transformer>(
+    source: &mut T,
+    stage: &S,
+    dead_letter_topic: Option<&str>,
+    limits: &BatchLimits,
+    metrics: &Metrics,
+    stop: &Stop,
+    mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<bool, Error>,
+) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
@@ -62,21 +129,24 @@ pub fn run_source<S: Transformer>(
         let mut from = 0;
         while from < batch.len() {
             if stop.is_stopped() {
-                return Ok(false);
+                return Ok(Ended::Stopped);
             }
             output.clear();
             let done = process::run(stage, &batch, from, &mut output, limits, dead_letter_topic, &runtime, &never)?;
             let Done { until, dead_letters } = done.expect("nobody can stop it");
+            let messages = output.len() - dead_letters;
             let started = Instant::now();
-            sink.deliver(&batch, &output)?;
-            metrics.batch(until - from, output.len() - dead_letters, dead_letters, started.elapsed());
+            if !deliver(source, &batch, &mut output, until)? {
+                return Ok(Ended::Undelivered);
+            }
+            metrics.batch(until - from, messages, dead_letters, started.elapsed());
             from = until;
         }
         match fill {
             Fill::More => {}
             Fill::Wait(time) => stop.wait(time),
-            Fill::End => return Ok(true),
+            Fill::End => return Ok(Ended::AtEnd),
         }
     }
-    Ok(false)
+    Ok(Ended::Stopped)
 }

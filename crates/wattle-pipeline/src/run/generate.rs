@@ -1,6 +1,7 @@
 //! Records made up: all with one value, numbered from 0.
 
-use wattle::{Batch, BatchLimits, Error, Fill, Source};
+use serde::{Deserialize, Serialize};
+use wattle::{Batch, BatchLimits, Error, Fill, Resume, Source};
 
 use super::file::record;
 use crate::spec::GenerateInput;
@@ -9,29 +10,41 @@ pub(super) struct GenerateSource {
     input: GenerateInput,
     /// Records made so far.
     made: u64,
+    /// Those that were made before the last batch.
+    before: u64,
 }
+
+/// The cursor's record in the changelog.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Made {
+    version: u32,
+    records: u64,
+}
+
+const VERSION: u32 = 1;
 
 impl GenerateSource {
     pub(super) fn new(input: GenerateInput) -> Self {
-        GenerateSource { input, made: 0 }
+        GenerateSource { input, made: 0, before: 0 }
     }
 }
 
 impl Source for GenerateSource {
     /// With an interval: one `batch_size` a call. Without one: as much as a batch may hold.
     fn fill(&mut self, batch: &mut Batch, limits: &BatchLimits) -> Result<Fill, Error> {
-        let left = self.input.count.map_or(u64::MAX, |count| count - self.made);
+        let left = self.input.count.map_or(u64::MAX, |count| count.saturating_sub(self.made));
         let default = if self.input.interval.is_some() { 1 } else { u64::MAX };
         let size = self.input.batch_size.unwrap_or(default).min(left);
-        let before = batch.len() as u64;
-        while (batch.len() as u64) - before < size
+        self.before = self.made;
+        while self.made - self.before < size
             && batch.len() < limits.max_poll_records
             && batch.byte_len() < limits.max_bytes
         {
             batch.push(0, &record(&self.input.value, i64::try_from(self.made).unwrap_or(i64::MAX)));
             self.made += 1;
         }
-        if self.input.count == Some(self.made) {
+        if self.input.count.is_some_and(|count| self.made >= count) {
             return Ok(Fill::End);
         }
         Ok(self.input.interval.map_or(Fill::More, Fill::Wait))
@@ -39,6 +52,28 @@ impl Source for GenerateSource {
 
     fn topics(&self) -> Vec<String> {
         vec!["generate".to_owned()]
+    }
+}
+
+impl Resume for GenerateSource {
+    fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error> {
+        let Some(bytes) = cursor else {
+            self.made = 0;
+            return Ok(());
+        };
+        let made: Option<Made> = serde_json::from_slice(bytes).ok();
+        let made = made.filter(|made| made.version == VERSION).ok_or_else(|| Error::Cursor {
+            text: format!(
+                "the cursor of generate cannot be read: it is none of version {VERSION}. Use the version of wattle that wrote it, or a newer one"
+            ),
+        })?;
+        self.made = made.records;
+        Ok(())
+    }
+
+    fn cursor(&self, records: usize) -> Vec<u8> {
+        let made = Made { version: VERSION, records: self.before + records as u64 };
+        serde_json::to_vec(&made).expect("numbers have a JSON form")
     }
 }
 
@@ -83,5 +118,20 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut source = GenerateSource::new(input(Some(second), None, None));
         assert_eq!(fills(&mut source, 2), [(vec![0], Fill::Wait(second)), (vec![1], Fill::Wait(second))]);
+    }
+
+    #[test]
+    fn a_cursor_counts_the_records_that_are_done() {
+        let mut source = GenerateSource::new(input(None, Some(7), None));
+        fills(&mut source, 1);
+        let cursor = source.cursor(3);
+        assert_eq!(cursor, br#"{"version":1,"records":3}"#);
+        let mut again = GenerateSource::new(input(None, Some(7), None));
+        again.resume(Some(&cursor)).unwrap();
+        assert_eq!(fills(&mut again, 1), [(vec![3, 4, 5, 6], Fill::End)]);
+        let mut fewer = GenerateSource::new(input(None, Some(2), None));
+        fewer.resume(Some(&cursor)).unwrap();
+        assert_eq!(fills(&mut fewer, 1), [(vec![], Fill::End)]);
+        assert!(matches!(fewer.resume(Some(b"{}")), Err(Error::Cursor { .. })));
     }
 }

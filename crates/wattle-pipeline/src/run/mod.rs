@@ -1,5 +1,6 @@
 //! A plan that runs: one thread a stream, one that passes on requests to stop, and, while draining, one that watches.
 
+mod cursor;
 mod drain;
 mod file;
 mod generate;

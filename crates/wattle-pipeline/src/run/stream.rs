@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Sink, SinkFactory, Source, Stop, Worker,
-    WorkerConfig, run_source,
+    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Resume, Sink, SinkFactory,
+    SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
 };
 
 use super::file::FileSource;
@@ -15,7 +15,7 @@ use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch};
 use crate::chain::{Chain, Values};
 use crate::plan::StreamPlan;
-use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream, TRANSACTION_TIMEOUT};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -31,10 +31,15 @@ enum Body {
 struct SourceBody {
     input: Input,
     chain: Chain,
-    sink: SinkFactory,
+    delivery: SourceDelivery,
     dead_letter_topic: Option<String>,
     limits: BatchLimits,
     metrics: Arc<Metrics>,
+}
+
+enum SourceDelivery {
+    AtLeastOnce(SinkFactory),
+    ExactlyOnce(Box<SourceConfig>),
 }
 
 /// Nothing connects yet.
@@ -60,11 +65,11 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         }
         input @ (Input::File(_) | Input::Generate(_)) => {
             let metrics = Arc::<Metrics>::default();
-            let sink = sink_factory(&id, output, error_topic.as_deref());
+            let delivery = source_delivery(&id, &input, output, error_topic.as_deref());
             let source = SourceBody {
                 input,
                 chain,
-                sink,
+                delivery,
                 dead_letter_topic: error_topic,
                 limits: batch,
                 metrics: metrics.clone(),
@@ -109,21 +114,45 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
     config
 }
 
+fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<&str>) -> SourceDelivery {
+    match output {
+        Output::Kafka(output) if output.is_exactly_once() => {
+            // The transactional id is of this stream alone; the stream's own id may be its place in the file.
+            let (source, topic) = match input {
+                Input::File(file) => ("file", file.name.as_str()),
+                Input::Generate(_) => ("generate", "generate"),
+                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
+            };
+            SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
+                transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
+                transaction_timeout: output.transaction_timeout.as_ref().map_or(TRANSACTION_TIMEOUT, |time| time.value),
+                cursor: CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 },
+                sink: sink_config(id, *output, error_topic),
+            }))
+        }
+        output => SourceDelivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+    }
+}
+
 fn output_topics(output: &KafkaOutput, error_topic: Option<&str>) -> Vec<String> {
     [Some(output.topic.value.as_str()), error_topic].into_iter().flatten().map(str::to_owned).collect()
+}
+
+fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> KafkaSinkConfig {
+    KafkaSinkConfig {
+        name: id.to_owned(),
+        output_topics: output_topics(&output, error_topic),
+        brokers: output.brokers,
+        acks: output.acks.map_or("all", |given| given.value).to_owned(),
+        compression: output.compression,
+        properties: output.client,
+    }
 }
 
 fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFactory {
     match output {
         Output::Kafka(output) => {
-            let config = KafkaSinkConfig {
-                name: id.to_owned(),
-                output_topics: output_topics(&output, error_topic),
-                brokers: output.brokers,
-                acks: output.acks.map_or("all", |given| given.value).to_owned(),
-                compression: output.compression,
-                properties: output.client,
-            };
+            let config = sink_config(id, *output, error_topic);
             // Connected and checked once, by the first task that needs it.
             let factory = Mutex::new(None);
             Box::new(move || {
@@ -188,15 +217,25 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
     fn run(self, stop: &Stop) -> Result<bool, Error> {
-        let mut sink = (self.sink)()?;
-        let mut source: Box<dyn Source> = match self.input {
-            Input::File(file) => Box::new(FileSource::open(&file.path)?),
-            Input::Generate(input) => Box::new(GenerateSource::new(input)),
-            Input::Kafka(_) => unreachable!("a kafka input has a worker"),
+        let SourceBody { input, chain, delivery, dead_letter_topic, limits, metrics } = self;
+        let dead_letter_topic = dead_letter_topic.as_deref();
+        let open = || -> Result<Box<dyn Resume>, Error> {
+            Ok(match input {
+                Input::File(file) => Box::new(FileSource::open(&file.path)?),
+                Input::Generate(input) => Box::new(GenerateSource::new(input)),
+                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
+            })
         };
-        let dead_letter_topic = self.dead_letter_topic.as_deref();
-        run_source(&mut *source, &self.chain, &mut *sink, dead_letter_topic, &self.limits, &self.metrics, stop)
-            .map_err(name_line)
+        let result = match delivery {
+            SourceDelivery::AtLeastOnce(sink) => {
+                let mut sink = sink()?;
+                run_source(&mut *open()?, &chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
+            }
+            SourceDelivery::ExactlyOnce(config) => {
+                run_source_exactly_once(&mut *open()?, &chain, &config, dead_letter_topic, &limits, &metrics, stop)
+            }
+        };
+        result.map_err(name_line)
     }
 }
 
@@ -222,7 +261,7 @@ mod tests {
         let source = SourceBody {
             input,
             chain: Chain::new(Vec::new(), "out", Values::Any),
-            sink: Box::new(|| panic!("a bug in the sink")),
+            delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),
             dead_letter_topic: None,
             limits: BatchLimits::default(),
             metrics: metrics.clone(),

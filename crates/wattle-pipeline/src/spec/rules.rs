@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wattle::BatchLimits;
 
-use super::kafka::same_brokers;
+use super::kafka::{same_brokers, topic_problem};
 use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
@@ -22,7 +22,7 @@ pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report
         }
         (Input::File(_) | Input::Generate(_), Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
-            no_positions(&stream.input, output, report);
+            cursor(&stream.input, output, report);
         }
         (Input::Kafka(input), Output::Stdout { .. } | Output::Drop) => {
             unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
@@ -128,15 +128,21 @@ fn unclaimed(input: &KafkaInput, remedy: &str, report: &Report) {
     }
 }
 
-/// Inputs that have no position which could commit with the records.
-fn no_positions(input: &Input, output: &KafkaOutput, report: &Report) {
-    if let Some(given) = output.exactly_once.as_ref().filter(|given| given.value) {
+/// Inputs without a consumer group: their position is in a topic that is named after the transactional id.
+fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
+    if !output.is_exactly_once() {
+        return;
+    }
+    if let Some(group) = &output.offset_commit_group {
         let what = if matches!(input, Input::File(_)) { "file" } else { "generate" };
-        let text = format!(
-            "the position of a {what} input cannot commit with the records yet, so a restart would write them again; remove \
-             exactly_once (at least once)"
-        );
-        add(report, given, text);
+        let text = format!("a {what} input has no consumer group; remove offset_commit_group");
+        add(report, group, text);
+    }
+    if let Some(id) = output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty())
+        && let Some(problem) = topic_problem(&format!("{}-changelog", id.value))
+    {
+        let text = format!("the input's position is kept in the topic {}-changelog, and {problem}", id.value);
+        add(report, id, text);
     }
 }
 

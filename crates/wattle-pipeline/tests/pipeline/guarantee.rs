@@ -69,13 +69,17 @@ fn exactly_once_without_the_pair_names_both_keys() {
 }
 
 #[test]
-fn exactly_once_needs_a_position_that_can_commit() {
+fn inputs_without_a_group_are_exactly_once_by_a_cursor() {
     let output = "type: kafka, topic: b, exactly_once: true, transactional_id: t";
-    for input in ["type: file, path: x", "type: generate, context: x"] {
-        refuses(
-            &stream(input, output),
-            &["output.exactly_once", "cannot commit with the records yet", "remove exactly_once"],
-        );
+    for (input, what) in [
+        ("type: file, path: x", "exactly once: the file's position commits with the records"),
+        ("type: generate, context: x", "exactly once: the number of records made commits with them"),
+    ] {
+        assert_eq!(accepted(&stream(input, output)).streams[0].guarantee(), what);
+        let group = format!("{output}, offset_commit_group: g");
+        refuses(&stream(input, &group), &["output.offset_commit_group", "no consumer group", "remove"]);
+        let id = output.replace("_id: t", "_id: 'a b'");
+        refuses(&stream(input, &id), &["output.transactional_id", "a b-changelog", "letters"]);
     }
 }
 

@@ -109,7 +109,8 @@ fn brokers_come_from_the_key_or_from_outside() {
 #[test]
 fn brokers_of_the_file_stand_behind_those_from_outside_and_of_a_component() {
     let text = format!("brokers: c:1\n{}", stream(&format!("{KAFKA_IN}, brokers: a:1"), KAFKA_OUT));
-    let of_output = |brokers| plan_with(&text, brokers, &|_| None).unwrap().streams[0].output_topic().unwrap().1.to_owned();
+    let of_output =
+        |brokers| plan_with(&text, brokers, &|_| None).unwrap().streams[0].output_topic().unwrap().1.to_owned();
     assert_eq!(of_output(None), "c:1");
     assert_eq!(of_output(Some("b:1")), "b:1");
 }

@@ -1,11 +1,11 @@
 //! Questions to the cluster before anything runs.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::client::{self, LogGate};
 use super::ffi;
@@ -30,7 +30,7 @@ pub fn create_topics<'a>(
     let there = admin.cluster()?.topics;
     let mut created = Vec::new();
     for topic in topics.into_iter().filter(|topic| !there.contains_key(*topic)) {
-        if admin.create_topic(topic, partitions, settings)? {
+        if admin.create_topic(format!("create the topic {topic}"), topic, partitions, settings)? {
             created.push(topic.clone());
         }
     }
@@ -79,37 +79,86 @@ impl Admin {
 
     /// A setting of a broker of the cluster; `None` if it does not tell.
     pub(crate) fn broker_setting(&self, cluster: &Cluster, name: &str) -> Option<i64> {
-        self.setting(&ResourceSpecifier::Broker(cluster.broker), name)
+        self.setting(&ResourceSpecifier::Broker(cluster.broker), name)?.parse().ok()
     }
 
     /// A setting of a topic; `None` if the broker does not tell.
     pub(crate) fn topic_setting(&self, topic: &str, name: &str) -> Option<i64> {
-        self.setting(&ResourceSpecifier::Topic(topic), name)
+        self.setting(&ResourceSpecifier::Topic(topic), name)?.parse().ok()
     }
 
-    /// Creates a topic with the cluster's default replication; false if it is there already.
-    pub(crate) fn create_topic(&self, name: &str, partitions: i32, settings: &[(&str, &str)]) -> Result<bool, Error> {
-        let what = || format!("create the topic {name}");
-        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-        topic.config.extend(settings);
-        let options = AdminOptions::new().request_timeout(Some(CONNECT)).operation_timeout(Some(CONNECT));
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let runtime = runtime.map_err(|source| Error::Io { what: what(), source })?;
-        let results = runtime.block_on(self.client.create_topics([&topic], &options));
-        match results.map(|mut results| results.pop()) {
-            Ok(Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists)))) => Ok(false),
-            Ok(Some(Err((_, code)))) => Err(Error::Kafka { what: what(), source: KafkaError::AdminOp(code).into() }),
-            Ok(_) => Ok(true),
-            Err(error) => Err(Error::Kafka { what: what(), source: error.into() }),
+    /// Creates a changelog topic where it is missing, and refuses one that could lose records: only compaction keeps the newest of
+    /// every key.
+    pub(crate) fn ensure_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut count = self.cluster()?.topics.get(topic).copied();
+        if count.is_none() {
+            self.create_changelog(topic, partitions)?;
+            while count.is_none_or(|count| count < partitions) && started.elapsed() < CONNECT {
+                std::thread::sleep(Duration::from_millis(20));
+                count = self.cluster()?.topics.get(topic).copied();
+            }
+        }
+        let count = count.unwrap_or_default();
+        if count < partitions {
+            let text =
+                format!("the changelog topic {topic} has {count} partitions and needs {partitions}: add partitions");
+            return Err(Error::Topics { text });
+        }
+        let policy = self.setting(&ResourceSpecifier::Topic(topic), "cleanup.policy");
+        match policy.as_deref() {
+            Some("compact") => Ok(()),
+            Some(other) => {
+                let text = format!(
+                    "the changelog topic {topic} has cleanup.policy={other}, which would delete the positions in it: set it to compact"
+                );
+                Err(Error::Topics { text })
+            }
+            None => {
+                let text = format!(
+                    "the broker does not tell the cleanup.policy of the changelog topic {topic}: allow us to describe its configuration"
+                );
+                Err(Error::Topics { text })
+            }
         }
     }
 
-    fn setting(&self, resource: &ResourceSpecifier<'_>, name: &str) -> Option<i64> {
+    fn create_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+        let what =
+            format!("create the changelog topic {topic} (it may be created by hand, with cleanup.policy=compact)");
+        // Segments are small since a start reads what is not compacted yet, and the last one never is.
+        let settings = [("cleanup.policy", "compact"), ("segment.bytes", "52428800")];
+        if self.create_topic(what, topic, partitions, &settings)? {
+            tracing::info!("created the changelog topic {topic}");
+        }
+        Ok(())
+    }
+
+    /// Creates a topic with the cluster's default replication; false if it is there already.
+    fn create_topic(
+        &self,
+        what: String,
+        name: &str,
+        partitions: i32,
+        settings: &[(&str, &str)],
+    ) -> Result<bool, Error> {
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
+        topic.config.extend(settings);
+        let options = AdminOptions::new().operation_timeout(Some(CONNECT)).request_timeout(Some(CONNECT));
+        let runtime = runtime().map_err(|source| Error::Io { what: "start a runtime".to_owned(), source })?;
+        match runtime.block_on(self.client.create_topics([&topic], &options)).map(|mut results| results.pop()) {
+            Ok(Some(Err((_, Code::TopicAlreadyExists)))) => Ok(false),
+            Ok(Some(Err((_, code)))) => Err(Error::Kafka { what, source: kafka::Error::of(code) }),
+            Ok(_) => Ok(true),
+            Err(error) => Err(Error::Kafka { what, source: error.into() }),
+        }
+    }
+
+    fn setting(&self, resource: &ResourceSpecifier<'_>, name: &str) -> Option<String> {
         let options = AdminOptions::new().request_timeout(Some(CONNECT));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().ok()?;
-        let results = runtime.block_on(self.client.describe_configs([resource], &options));
+        let results = runtime().ok()?.block_on(self.client.describe_configs([resource], &options));
         match results.map(|mut list| list.pop()) {
-            Ok(Some(Ok(config))) => config.get(name)?.value.as_ref()?.parse().ok(),
+            Ok(Some(Ok(config))) => config.get(name)?.value.clone(),
             Ok(Some(Err(error))) => {
                 tracing::debug!("the broker does not tell its setting {name}: {error}");
                 None
@@ -121,4 +170,8 @@ impl Admin {
             }
         }
     }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().build()
 }

@@ -54,6 +54,12 @@ impl Drop for GroupToken {
     }
 }
 
+/// Begins a transaction. rdkafka's own call needs the producer, which its caller may have lent out.
+pub(crate) fn begin_transaction(producer: Handle) -> Result<(), Error> {
+    // SAFETY: the handle is alive over the call; the error is freed by `taken`.
+    unsafe { taken(sys::rd_kafka_begin_transaction(producer)) }
+}
+
 /// Adds positions to the open transaction of a producer.
 pub(crate) fn send_offsets(
     producer: Handle,

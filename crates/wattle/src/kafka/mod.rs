@@ -1,6 +1,7 @@
 //! The only place that touches librdkafka.
 
 mod admin;
+mod changelog;
 mod client;
 mod consumer;
 mod error;
@@ -13,13 +14,14 @@ mod tail;
 
 pub use admin::create_topics;
 pub(crate) use admin::{Admin, Cluster};
+pub(crate) use changelog::{Changelog, Until};
 pub(crate) use client::property_problem;
 pub(crate) use consumer::{Consumer, Ownership, PartitionQueue, RebalanceListener, TopicPartition};
 pub use error::{Error, Verdict};
 pub(crate) use ffi::GroupToken;
 pub(crate) use group::GroupView;
 pub use position::{Offset, Position};
-pub(crate) use producer::{Failure, Producer, ProducerConfig};
+pub(crate) use producer::{Failure, GroupPositions, Producer, ProducerConfig};
 pub(crate) use record::header_bytes;
 pub use record::{Batch, Header, Record};
 pub use tail::{OwnedRecord, Tail};

@@ -51,6 +51,12 @@ const SUSPICIOUS: Duration = Duration::from_secs(10);
 /// Longest wait for the abort of a transaction after which the worker ends.
 const LAST_ABORT: Duration = Duration::from_secs(10);
 
+/// What a transaction commits for a consumer group.
+pub(crate) struct GroupPositions<'a> {
+    pub(crate) positions: &'a [(TopicPartition, Position)],
+    pub(crate) token: &'a GroupToken,
+}
+
 /// Why a set of outputs was not delivered or committed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -159,18 +165,20 @@ impl Producer {
         self.sent_twice
     }
 
-    /// One transaction: outputs in their order, positions, commit. On failure the transaction is aborted as far as the error
-    /// leaves that to us.
+    /// One transaction: outputs in their order, the group's positions where there is a group, commit. On failure the transaction
+    /// is aborted as far as the error leaves that to us.
     pub(crate) fn transact(
         &mut self,
         output: &Output,
-        positions: &[(TopicPartition, Position)],
-        token: &GroupToken,
+        positions: Option<GroupPositions<'_>>,
         timeout: Duration,
     ) -> Result<(), Failure> {
         let deadline = Instant::now() + timeout;
         self.client.begin_transaction()?;
-        let ready = self.prepare(output, positions, token, deadline);
+        let ready = match positions {
+            Some(positions) => self.prepare(output, &positions, deadline),
+            None => self.prepare_outputs(output, deadline),
+        };
         let failure = match ready {
             Ok(Delivered) => match self.commit(deadline) {
                 Ok(()) => return Ok(()),
@@ -194,13 +202,12 @@ impl Producer {
     fn prepare(
         &mut self,
         output: &Output,
-        positions: &[(TopicPartition, Position)],
-        token: &GroupToken,
+        positions: &GroupPositions<'_>,
         deadline: Instant,
     ) -> Result<Delivered, Failure> {
-        let list = position_list(positions)?;
+        let list = position_list(positions.positions)?;
         let handle = self.client.client().native_ptr();
-        let offsets = || ffi::send_offsets(handle, &list, token, left(deadline));
+        let offsets = || ffi::send_offsets(handle, &list, positions.token, left(deadline));
         let mut refused = Refusals::default();
         // The positions travel while the outputs do; both are checked before the commit.
         let sent = self.send(output, &mut refused);
@@ -217,6 +224,26 @@ impl Producer {
             (None, Err(failure), _) => Err(failure),
             (None, Ok(()), Ok(())) => unreachable!("one of them failed"),
         }
+    }
+
+    /// The same without a group: the position is among the outputs.
+    fn prepare_outputs(&mut self, output: &Output, deadline: Instant) -> Result<Delivered, Failure> {
+        let mut refused = Refusals::default();
+        // A call out of turn: a sound transaction refuses it for its state alone, a failed one tells its failure.
+        let handle = self.client.client().native_ptr();
+        let alive = || match ffi::begin_transaction(handle) {
+            Err(error) if error.code() == Some(Code::State) => Ok(()),
+            answer => answer,
+        };
+        if let Err(failure) = self.send(output, &mut refused) {
+            self.poll(Duration::ZERO, &mut refused);
+            return Err(match (refused.definite(), alive()) {
+                (Some(definite), _) => definite,
+                (None, Err(error)) if failure.is_consequence() => error.into(),
+                (None, _) => failure,
+            });
+        }
+        self.await_deliveries(&mut refused, deadline, alive)
     }
 
     /// Sends the outputs and waits until every one is confirmed. For producers without transactions.

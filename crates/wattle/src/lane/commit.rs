@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
+use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Reaction, reaction};
 use super::{Committer, Lane};
 use crate::error::Error;
 use crate::invariant;
-use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition, Verdict};
+use crate::kafka::{self, Batch, Failure, GroupPositions, Ownership, Position, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::task::Lifecycle;
 
@@ -23,11 +24,6 @@ pub(super) enum Outcome {
     Restarted,
 }
 
-/// A lane may be fenced this often in [`FENCE_WINDOW`] and begin again: an intruder that came once is survived, one that stays
-/// is a configuration error, and two that fence each other for ever help nobody.
-const FENCES: usize = 2;
-const FENCE_WINDOW: Duration = Duration::from_secs(60);
-
 impl<S: Transformer> Lane<S> {
     /// Commits the gathered outputs with the positions, again and again from memory while the broker only asks to abort.
     pub(super) fn commit(&mut self, positions: &[(TopicPartition, Position)]) -> Result<Outcome, Error> {
@@ -40,18 +36,14 @@ impl<S: Transformer> Lane<S> {
                 Attempt::Dropped => return Ok(Outcome::Dropped),
                 Attempt::Failed(failure) => failure,
             };
-            match failure.error.verdict() {
-                _ if failure.outcome_unknown => return self.restart(&failure.error),
-                Verdict::RestartLane => return self.restart(&failure.error),
-                Verdict::AbortBatch | Verdict::Retry if self.may_have_sent_twice() => {
-                    return self.restart(&failure.error);
-                }
-                Verdict::AbortBatch | Verdict::Retry if started.elapsed() < patience => {
+            match reaction(&failure, self.may_have_sent_twice(), started.elapsed() < patience) {
+                Reaction::Restart => return self.restart(&failure.error),
+                Reaction::Repeat => {
                     self.shared.metrics.abort();
                     let (stream, lane) = (&self.shared.config.name, self.name());
                     tracing::warn!(%stream, transactional_id = %lane, "a batch was aborted and runs again: {}", failure.error);
                 }
-                _ => return Err(self.explain(failure)),
+                Reaction::Fail => return Err(self.explain(failure)),
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_secs(1));
@@ -80,7 +72,7 @@ impl<S: Transformer> Lane<S> {
                 };
                 let producer = producer.as_mut().expect("W1: nothing is produced before the fence");
                 let _watched = shared.watchdog.watch(self.number, "a transaction", timeout * 2);
-                producer.transact(&self.output, positions, &token, timeout)
+                producer.transact(&self.output, Some(GroupPositions { positions, token: &token }), timeout)
             }
             Committer::AtLeastOnce { sink } => {
                 let sink = sink.as_mut().expect("a task that runs has a sink");
@@ -160,11 +152,9 @@ impl<S: Transformer> Lane<S> {
             }
             match self.shared.consumer.ownership(self.number, Duration::from_secs(5)) {
                 Ok(Ownership::Ours) if reason.is_fenced() => {
-                    self.count_fence(&name)?;
-                    // An intruder whose call met our open transaction repeats it every 500 ms until it finds none. Beginning
-                    // anew at once, we would be fenced by the same intruder again and again.
+                    self.fences.count(&name)?;
                     if let Some(task) = self.tasks.values().next() {
-                        task.cancel.wait(Duration::from_secs(1));
+                        task.cancel.wait(AFTER_FENCE);
                     }
                     return Ok(true);
                 }
@@ -197,21 +187,6 @@ impl<S: Transformer> Lane<S> {
         Ok(false)
     }
 
-    fn count_fence(&mut self, name: &str) -> Result<(), Error> {
-        while self.fenced.front().is_some_and(|at| at.elapsed() > FENCE_WINDOW) {
-            self.fenced.pop_front();
-        }
-        self.fenced.push_back(Instant::now());
-        if self.fenced.len() > FENCES {
-            return Err(Error::Fenced {
-                transactional_id: name.to_owned(),
-                times: self.fenced.len(),
-                within: FENCE_WINDOW,
-            });
-        }
-        Ok(())
-    }
-
     fn explain(&self, failure: Failure) -> Error {
         refusal(&failure, &self.output, &self.batch, |topic| self.shared.topic_limit(topic)).unwrap_or_else(|| {
             let topics: BTreeSet<&str> = self.output.iter().map(|message| message.topic).collect();
@@ -222,7 +197,7 @@ impl<S: Transformer> Lane<S> {
 }
 
 /// Names what an operator needs of a refused output: where it was going, its size, and what it was made from.
-pub(super) fn refusal(
+pub(crate) fn refusal(
     failure: &Failure,
     output: &Output,
     batch: &Batch,

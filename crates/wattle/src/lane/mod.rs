@@ -3,16 +3,19 @@
 
 mod commit;
 mod fence;
+mod reaction;
 mod sink;
 
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use commit::refusal;
+pub(crate) use reaction::{AFTER_FENCE, Fences, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 
 use crate::config::Delivery;
@@ -52,8 +55,7 @@ pub(crate) struct Lane<S: Transformer> {
     inbox: Receiver<Command>,
     committer: Committer,
     tasks: BTreeMap<i32, Task<Router>>,
-    /// When it had to start again because of a fence.
-    fenced: VecDeque<Instant>,
+    fences: Fences,
     batch: Batch,
     output: Output,
     runtime: process::Runtime,
@@ -76,7 +78,7 @@ impl<S: Transformer> Lane<S> {
             inbox,
             committer,
             tasks: BTreeMap::new(),
-            fenced: VecDeque::new(),
+            fences: Fences::default(),
             output: Output::default(),
             runtime: process::Runtime::new()?,
             turn: 0,

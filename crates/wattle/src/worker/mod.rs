@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(crate) use assignment::Incarnation;
 pub use monitor::{Lag, Monitor, PartitionLag};
 pub(crate) use shared::{Router, Shared};
-pub(crate) use startup::{batch_size, check_topics};
+pub(crate) use startup::{batch_size, check_topics, check_transaction_timeout};
 pub use stop::Stop;
 
 use crate::config::WorkerConfig;

@@ -12,7 +12,8 @@ use super::watchdog::Watchdog;
 use crate::config::{Delivery, StartFrom, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
-    Admin, Consumer, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition, Verdict,
+    Admin, Consumer, GroupPositions, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition,
+    Verdict,
 };
 use crate::metrics::Metrics;
 use crate::stage::Output;
@@ -101,7 +102,8 @@ impl<S> Shared<S> {
                 return Ok(true);
             }
             let Some(token) = self.consumer.token() else { continue };
-            let done = producer.transact(&Output::default(), &first, &token, self.config.transaction_timeout);
+            let group = GroupPositions { positions: &first, token: &token };
+            let done = producer.transact(&Output::default(), Some(group), self.config.transaction_timeout);
             match done {
                 Ok(()) => {
                     let positions = positions::places(&first);

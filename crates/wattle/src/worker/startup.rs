@@ -1,6 +1,7 @@
 //! What is checked against the cluster before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::config::{Delivery, WorkerConfig};
 use crate::error::Error;
@@ -37,21 +38,25 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
         return Err(Error::Topics { text });
     }
     if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
-        let ours = i64::try_from(config.transaction_timeout.as_millis()).unwrap_or(i64::MAX);
-        let max = admin.broker_setting(&cluster, "transaction.max.timeout.ms");
-        if let Some(max) = max.filter(|max| ours > *max) {
-            let text = format!(
-                "transaction_timeout is {ours} ms, and the broker allows at most {max} ms (transaction.max.timeout.ms): lower the one, \
-                 or raise the other"
-            );
-            return Err(Error::BrokerSetting { text });
-        }
+        check_transaction_timeout(admin, &cluster, config.transaction_timeout)?;
         check_descriptors(partitions);
     }
     let ids = admin
         .topic_ids(&config.topics)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
     Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs) })
+}
+
+/// Refuses a transaction timeout that the broker does not allow.
+pub(crate) fn check_transaction_timeout(admin: &Admin, cluster: &Cluster, timeout: Duration) -> Result<(), Error> {
+    let ours = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+    let max = admin.broker_setting(cluster, "transaction.max.timeout.ms");
+    let Some(max) = max.filter(|max| ours > *max) else { return Ok(()) };
+    let text = format!(
+        "transaction_timeout is {ours} ms, and the broker allows at most {max} ms (transaction.max.timeout.ms): lower the one, or raise \
+         the other"
+    );
+    Err(Error::BrokerSetting { text })
 }
 
 /// Refuses topics that are not there.

@@ -1,0 +1,196 @@
+//! The lane of a source that is not a topic: one transactional producer, and the cursor that commits with its outputs.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::CursorName;
+use crate::error::Error;
+use crate::kafka::{self, Admin, Batch, Changelog, Producer, ProducerConfig, Until};
+use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, Reaction, reaction, refusal};
+use crate::metrics::Metrics;
+use crate::stage::{Message, Output};
+use crate::worker::{Stop, batch_size, check_topics, check_transaction_timeout};
+
+/// The task of a source without partitions: the number of its changelog partition, and the end of its transactional id.
+const TASK: i32 = 0;
+
+/// Where the outputs of a source go, and under which names its position is kept.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// The outputs; its `acks` must be `all`.
+    pub sink: KafkaSinkConfig,
+    /// The part of the transactional id before the task's number. The cursor is in the topic `{transactional_id}-changelog`, which is
+    /// created where it is missing.
+    pub transactional_id: String,
+    /// A transaction that takes longer is aborted by the broker.
+    pub transaction_timeout: Duration,
+    /// The source's cursor.
+    pub cursor: CursorName,
+}
+
+pub(crate) struct SourceLane<'a> {
+    config: &'a SourceConfig,
+    metrics: &'a Metrics,
+    admin: Admin,
+    changelog: Changelog,
+    producer_config: ProducerConfig,
+    /// There from the fence on.
+    producer: Option<Producer>,
+    fences: Fences,
+    /// The cursor that we read or committed last.
+    committed: Option<Vec<u8>>,
+}
+
+/// What the changelog holds of cursors.
+#[derive(Default)]
+struct Cursors {
+    /// Ours.
+    own: Option<Vec<u8>>,
+    /// Of other sources with the same transactional id.
+    others: BTreeSet<CursorName>,
+}
+
+impl<'a> SourceLane<'a> {
+    /// Connects, and checks the topics. Nothing is fenced yet.
+    pub(crate) fn connect(config: &'a SourceConfig, metrics: &'a Metrics) -> Result<Self, Error> {
+        let sink = &config.sink;
+        let admin = Admin::new(&sink.name, &sink.brokers, &sink.properties)?;
+        let cluster = admin.cluster()?;
+        check_topics(&cluster, &sink.brokers, &sink.output_topics)?;
+        check_transaction_timeout(&admin, &cluster, config.transaction_timeout)?;
+        let changelog = Changelog {
+            name: sink.name.clone(),
+            brokers: sink.brokers.clone(),
+            properties: sink.properties.clone(),
+            topic: format!("{}-changelog", config.transactional_id),
+        };
+        admin.ensure_changelog(&changelog.topic, TASK + 1)?;
+        let producer_config = ProducerConfig {
+            name: sink.name.clone(),
+            brokers: sink.brokers.clone(),
+            acks: sink.acks.clone(),
+            compression: sink.compression,
+            properties: sink.properties.clone(),
+            batch_size: batch_size(&admin, &sink.output_topics),
+            transaction: Some((format!("{}-{TASK}", config.transactional_id), config.transaction_timeout)),
+        };
+        let (producer, fences) = (None, Fences::default());
+        Ok(SourceLane { config, metrics, admin, changelog, producer_config, producer, fences, committed: None })
+    }
+
+    /// Strictly in this order: fence, end of the changelog, cursor up to there. So a commit of a process before us either is in the
+    /// cursor, or can never happen. Returns false if `stop` came first.
+    pub(crate) fn start(&mut self, stop: &Stop) -> Result<bool, Error> {
+        let started = Instant::now();
+        let (stream, id) = (&self.config.sink.name, self.id());
+        let producer = Producer::new(&self.producer_config)?;
+        producer.init_transactions(self.config.transaction_timeout).map_err(|source| Error::Kafka {
+            what: format!("{id}: init_transactions (the fence of the transactional id)"),
+            source,
+        })?;
+        let fence_ms = millis(started);
+        let Some(Cursors { own, others }) = self.cursors(Until::HighWatermark, stop)? else { return Ok(false) };
+        let took_ms = millis(started);
+        tracing::info!(%stream, transactional_id = %id, fence_ms, took_ms, "fenced every older producer of the id and read the cursor");
+        if own.is_none() && !others.is_empty() {
+            let others = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let (topic, name) = (&self.changelog.topic, &self.config.cursor);
+            tracing::warn!(%stream, "{topic} has no cursor of {name}, which is read from its beginning; it has cursors of {others}");
+        }
+        self.committed = own;
+        self.producer = Some(producer);
+        Ok(true)
+    }
+
+    /// Where the source goes on; `None` at its beginning.
+    pub(crate) fn cursor(&self) -> Option<&[u8]> {
+        self.committed.as_deref()
+    }
+
+    /// Commits the outputs with the cursor behind them, again and again from memory while the broker only asks to abort. False: the
+    /// lane has to start again, and what is committed is in the cursor that it finds then.
+    pub(crate) fn commit(
+        &mut self,
+        batch: &Batch,
+        output: &mut Output,
+        cursor: Vec<u8>,
+        stop: &Stop,
+    ) -> Result<bool, Error> {
+        let key = self.config.cursor.key();
+        let record = Message::to(&*self.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
+        output.send(record);
+        let timeout = self.config.transaction_timeout;
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(5);
+        loop {
+            let producer = self.producer.as_mut().expect("W1: nothing is produced before the fence");
+            if producer.may_have_sent_twice() {
+                let reason = kafka::Error::text("the last transaction was slow and its end may have been sent twice");
+                return self.restart(&reason, &cursor, stop);
+            }
+            let Err(failure) = producer.transact(output, None, timeout) else {
+                self.committed = Some(cursor);
+                return Ok(true);
+            };
+            match reaction(&failure, producer.may_have_sent_twice(), started.elapsed() < timeout) {
+                Reaction::Restart => return self.restart(&failure.error, &cursor, stop),
+                Reaction::Repeat => {
+                    self.metrics.abort();
+                    let (stream, id) = (&self.config.sink.name, self.id());
+                    tracing::warn!(%stream, transactional_id = %id, "a batch was aborted and runs again: {}", failure.error);
+                }
+                Reaction::Fail => {
+                    let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
+                    return Err(refusal(&failure, output, batch, limit).unwrap_or_else(|| Error::Kafka {
+                        what: format!("{}: commit", self.id()),
+                        source: failure.error,
+                    }));
+                }
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    /// Leaves the producer behind. A process that was stopped for long finds itself fenced; if it fenced back at once, it would throw
+    /// out the rightful owner. There is no group to ask, but whoever has committed since has the source. `attempted` is the cursor
+    /// whose commit has just failed: found in the changelog, it may be ours.
+    fn restart(&mut self, reason: &kafka::Error, attempted: &[u8], stop: &Stop) -> Result<bool, Error> {
+        self.producer = None;
+        self.metrics.restart();
+        let (stream, id) = (&self.config.sink.name, self.id());
+        tracing::warn!(%stream, transactional_id = %id, "starts again with a new producer: {reason}");
+        if reason.is_fenced() {
+            let Some(newest) = self.cursors(Until::LastStable, stop)? else { return Ok(false) };
+            if newest.own != self.committed && newest.own.as_deref() != Some(attempted) {
+                return Err(Error::TakenOver { transactional_id: id });
+            }
+            self.fences.count(&id)?;
+            stop.wait(AFTER_FENCE);
+        }
+        Ok(false)
+    }
+
+    /// `None` if `stop` came first.
+    fn cursors(&self, until: Until, stop: &Stop) -> Result<Option<Cursors>, Error> {
+        let key = self.config.cursor.key();
+        let mut cursors = Cursors::default();
+        let read = self.changelog.read(TASK, until, stop, |other, value| {
+            if other == key {
+                cursors.own = value.map(<[u8]>::to_vec);
+            } else {
+                cursors.others.extend(CursorName::of_key(other));
+            }
+        })?;
+        Ok(read.then_some(cursors))
+    }
+
+    fn id(&self) -> String {
+        format!("{}-{TASK}", self.config.transactional_id)
+    }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,8 @@
+//! Sources that are not topics, exactly once: their position is a cursor in a changelog topic, on the cluster of the outputs.
+
+mod cursor;
+mod lane;
+
+pub use cursor::CursorName;
+pub use lane::SourceConfig;
+pub(crate) use lane::SourceLane;

@@ -1,0 +1,155 @@
+//! A changelog topic: what a lane has to find again and no consumer group keeps. The newest record of a key counts, and it is
+//! written in the transaction of the outputs that it belongs to.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::message::Message as _;
+
+use super::client::{self, LogGate};
+use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
+use super::error::Error;
+use super::ffi;
+use super::position::Position;
+use super::producer::position_list;
+use crate::config::ClientProperties;
+use crate::error::Error as WattleError;
+use crate::worker::Stop;
+
+/// One question to the broker.
+const ASK: Duration = Duration::from_secs(10);
+/// Longest time without an answer about the ends of a partition; a topic that was just created has no leader for a moment.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A reader that hears nothing for this long asks why.
+const SILENCE: Duration = Duration::from_secs(1);
+const REMIND: Duration = Duration::from_secs(60);
+
+/// A changelog topic, read one partition at a time.
+pub(crate) struct Changelog {
+    /// For logs.
+    pub(crate) name: String,
+    pub(crate) brokers: String,
+    pub(crate) properties: ClientProperties,
+    pub(crate) topic: String,
+}
+
+/// How far a partition is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// To its end, open transactions included: they are waited for. After the fence this is all that was ever written with the
+    /// fenced id. The last stable offset would not do: somebody else's open transaction pins it below what is committed.
+    HighWatermark,
+    /// To what is committed now.
+    LastStable,
+}
+
+impl Changelog {
+    /// Gives the committed records of a partition to `apply`, key and value, oldest first. Returns false if `stop` came before the
+    /// end.
+    pub(crate) fn read(
+        &self,
+        partition: i32,
+        until: Until,
+        stop: &Stop,
+        mut apply: impl FnMut(&[u8], Option<&[u8]>),
+    ) -> Result<bool, WattleError> {
+        let place = (Arc::from(self.topic.as_str()), partition);
+        let reader = self.client("read_committed")?;
+        let (low, end) = match until {
+            Until::LastStable => self.ends(&reader, partition)?,
+            Until::HighWatermark => self.ends(&self.client("read_uncommitted")?, partition)?,
+        };
+        if low == end {
+            return Ok(true);
+        }
+        // By number: for `Beginning` librdkafka would ask, and wait 500 ms where the connection is not there yet.
+        let assigned = position_list(&[(place.clone(), Position(low))]).and_then(|from| Ok(reader.assign(&from)?));
+        assigned.map_err(|error| self.failed(partition, error))?;
+        let mut last = Instant::now();
+        let mut reminded: Option<Instant> = None;
+        while !stop.is_stopped() {
+            match reader.poll(Duration::from_millis(10)) {
+                Some(Ok(message)) => {
+                    apply(message.key().unwrap_or_default(), message.payload());
+                    last = Instant::now();
+                }
+                Some(Err(error)) => tolerated(error).map_err(|error| self.failed(partition, error))?,
+                None => {
+                    if self.position(&reader, &place)?.is_some_and(|position| position.0 >= end) {
+                        return Ok(true);
+                    }
+                    if last.elapsed() >= SILENCE && reminded.is_none_or(|at| at.elapsed() >= REMIND) {
+                        reminded = Some(Instant::now());
+                        self.say_why(&reader, partition, end);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn position(&self, reader: &Reader, place: &TopicPartition) -> Result<Option<Position>, WattleError> {
+        let list = unassigned(std::slice::from_ref(place));
+        let answer = ffi::position(reader.client().native_ptr(), &list);
+        answer.and_then(|()| offset_in(&list, &place.0, place.1)).map_err(|error| self.failed(place.1, error))
+    }
+
+    fn ends(&self, client: &Reader, partition: i32) -> Result<(i64, i64), WattleError> {
+        let started = Instant::now();
+        loop {
+            match watermarks(client, &self.topic, partition, ASK) {
+                Ok(ends) => return Ok(ends),
+                Err(error) if error.is_transient() && started.elapsed() < PATIENCE => {
+                    tracing::debug!(stream = %self.name, "ask for the end of {}/{partition}: {error}", self.topic);
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                Err(error) => return Err(self.failed(partition, error)),
+            }
+        }
+    }
+
+    fn say_why(&self, reader: &Reader, partition: i32, end: i64) {
+        let (stream, topic) = (&self.name, &self.topic);
+        match watermarks(reader, topic, partition, ASK) {
+            Ok((_, stable)) if stable < end => tracing::warn!(
+                %stream,
+                "waits for {topic}/{partition}: a transaction is open in it, stable to {stable} of {end}"
+            ),
+            Ok(_) => tracing::warn!(%stream, "waits for the records of {topic}/{partition}, up to {end}"),
+            Err(error) => tracing::warn!(%stream, "waits for {topic}/{partition}: {error}"),
+        }
+    }
+
+    fn client(&self, isolation: &str) -> Result<Reader, WattleError> {
+        let mut config = client::with_user(client::base(&self.name, &self.brokers), &self.properties);
+        config
+            // librdkafka wants a name here even where no group is joined.
+            .set("group.id", &self.topic)
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("allow.auto.create.topics", "false")
+            .set("auto.offset.reset", "earliest")
+            // The position passes the marker at the end with the answer to one fetch more, which the broker would hold back for 500 ms.
+            .set("fetch.wait.max.ms", "10")
+            .set("isolation.level", isolation);
+        BaseConsumer::from_config_and_context(&config, LogGate::new(&self.name)).map_err(client::refused)
+    }
+
+    fn failed(&self, partition: i32, source: Error) -> WattleError {
+        WattleError::Kafka { what: format!("{}: read {}/{partition}", self.name, self.topic), source }
+    }
+}
+
+type Reader = BaseConsumer<LogGate>;
+
+fn tolerated(error: KafkaError) -> Result<(), Error> {
+    // librdkafka looks for the coordinator of the group that it was named, and nothing here needs one.
+    if error.rdkafka_error_code() == Some(Code::GroupAuthorizationFailed) {
+        return Ok(());
+    }
+    let error = Error::from(error);
+    if error.is_transient() { Ok(()) } else { Err(error) }
+}

@@ -1,0 +1,280 @@
+//! A file exactly once: its position is a cursor in the changelog topic, and commits with the records.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::cluster::Cluster;
+use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
+use crate::harness::ledger::{Ledger, count, records};
+use crate::harness::process::Process;
+use crate::harness::room::Room;
+use crate::harness::transaction::{Transaction, fence};
+use crate::harness::wait::{PATIENCE, wait_until};
+
+/// A file and the stream that reads it.
+struct Fixture<'a> {
+    room: &'a Room,
+    cluster: &'a Cluster,
+    path: PathBuf,
+    output: String,
+    /// Further keys of the stream, as lines of YAML.
+    more: String,
+}
+
+impl<'a> Fixture<'a> {
+    fn new(room: &'a Room, partitions: i32) -> Self {
+        Fixture::on(room, room.cluster(), partitions)
+    }
+
+    fn on(room: &'a Room, cluster: &'a Cluster, partitions: i32) -> Self {
+        let path = std::env::temp_dir().join(format!("wattle-{}-{}.jsonl", std::process::id(), room.group()));
+        let output = room.name("out");
+        cluster.create_topic(&output, partitions, &[]);
+        Fixture { room, cluster, path, output, more: String::new() }
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(&self.path, text).unwrap();
+    }
+
+    fn yaml(&self) -> String {
+        self.input(&format!("type: file, path: {}", self.path.display()))
+    }
+
+    fn input(&self, input: &str) -> String {
+        let (id, output, brokers) = (self.room.group(), &self.output, self.cluster.address());
+        let keys = format!("exactly_once: true, transactional_id: {id}, brokers: \"{brokers}\"");
+        let stream = format!("streams:\n  - id: load\n    input: {{{input}}}\n");
+        format!("{stream}    output: {{type: kafka, topic: {output}, {keys}}}\n{}", self.more)
+    }
+
+    fn changelog(&self) -> String {
+        format!("{}-changelog", self.room.group())
+    }
+
+    /// Runs it to the end of the file, which must end well.
+    fn finish(&self) -> Process {
+        let mut process = self.room.run(self.yaml());
+        assert_eq!(process.wait_exit(2 * PATIENCE), 0, "exit code; log: {}", process.stderr());
+        process
+    }
+
+    /// Runs it; it must refuse, name the reason, and write nothing.
+    fn refused(&self, words: &[&str]) {
+        let topics = [&self.output, &self.changelog()].map(|topic| self.cluster.ends(topic, ReadUncommitted));
+        let mut process = self.room.run(self.yaml());
+        assert_eq!(process.wait_exit(PATIENCE), 1, "exit code; log: {}", process.stderr());
+        assert!(process.says(&[&["W0012"], words].concat()), "{words:?} in: {}", process.stderr());
+        let now = [&self.output, &self.changelog()].map(|topic| self.cluster.ends(topic, ReadUncommitted));
+        assert_eq!(now, topics, "nothing is written");
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::of(self.cluster, &self.output)
+    }
+
+    fn committed(&self) -> u64 {
+        count(self.cluster, &self.output, ReadCommitted)
+    }
+}
+
+impl Drop for Fixture<'_> {
+    fn drop(&mut self) {
+        fs::remove_file(&self.path).unwrap_or_default();
+    }
+}
+
+fn lines(ids: Range<u64>) -> String {
+    ids.fold(String::new(), |mut text, id| {
+        writeln!(text, r#"{{"i":{id},"from":"file","pad":"{id:064}"}}"#).unwrap();
+        text
+    })
+}
+
+/// Killed again and again, most of the times inside of a transaction, and run again.
+pub(super) fn a_file_whose_reader_is_killed_is_written_once(room: &Room) {
+    let (kills, total) = room.number((5, 100_000), (20, 400_000));
+    let mut file = Fixture::new(room, 2);
+    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.write(&lines(0..total));
+    let cluster = room.cluster();
+    for n in 1..=kills {
+        let before = file.committed();
+        let mut process = room.run(file.yaml());
+        wait_until("it goes on", PATIENCE, || file.committed() > before);
+        if n % 3 == 0 {
+            assert!(process.kill(), "it was there to be killed");
+        } else {
+            process.kill_in_transaction(cluster, &[&file.output]);
+        }
+        eprintln!("kill {n} of {kills}: {} of {total} are written", file.committed());
+    }
+    assert!(file.committed() < total, "every kill met records in flight");
+    file.finish();
+    file.ledger().assert_exact(0..total);
+    assert!(count(cluster, &file.output, ReadUncommitted) > total, "aborted records lie between the others");
+    let ends = cluster.ends(&file.output, ReadUncommitted);
+    assert!(file.finish().says(&["load", "0 new records"]), "a finished file has nothing new");
+    assert_eq!(cluster.ends(&file.output, ReadUncommitted), ends, "nothing is written");
+}
+
+pub(super) fn a_file_that_grew_is_read_on_and_one_that_changed_is_refused(room: &Room) {
+    let file = Fixture::new(room, 1);
+    file.write(&lines(0..100));
+    file.finish();
+    file.write(&lines(0..150));
+    assert!(file.finish().says(&["load", "50 records"]), "the new lines alone");
+    file.ledger().assert_exact(0..150);
+    // Edited in the middle, at its former length; cut; replaced by another one.
+    file.write(&lines(0..150).replace(r#""i":70,"#, r#""i":71,"#));
+    file.refused(&["jsonl has changed before the committed position", "line 150", "others than those"]);
+    file.write(&lines(0..140));
+    file.refused(&["jsonl has changed before the committed position", "only"]);
+    file.write(&lines(1000..2000));
+    file.refused(&["jsonl has changed before the committed position", "others than those"]);
+    // As it was, with another inode.
+    fs::remove_file(&file.path).unwrap();
+    file.write(&lines(0..160));
+    file.finish();
+    file.ledger().assert_exact(0..160);
+}
+
+pub(super) fn a_last_line_without_end_is_neither_doubled_nor_cut(room: &Room) {
+    let file = Fixture::new(room, 1);
+    let text = lines(0..20);
+    file.write(text.strip_suffix('\n').unwrap());
+    file.finish();
+    assert!(file.finish().says(&["load", "0 new records"]));
+    file.write(&lines(0..30));
+    file.finish();
+    file.ledger().assert_exact(0..30);
+    // A number that was half there: the record is written, and its other half would be another one.
+    file.write(&(lines(0..30) + r#"{"i":30,"from":"file"}"#));
+    file.finish();
+    file.write(&(lines(0..30) + r#"{"i":30,"from":"file"},"#));
+    file.refused(&["line 31 had no end when it was read, and has grown since"]);
+    file.ledger().assert_exact(0..31);
+}
+
+/// Stopped inside of a transaction. Another process reads the whole file meanwhile.
+pub(super) fn a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on(room: &Room) {
+    let mut file = Fixture::new(room, 1);
+    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.write(&lines(0..20_000));
+    let cluster = room.cluster();
+    let mut old = room.run(file.yaml());
+    old.freeze_in_transaction(cluster, &[&file.output]);
+    let done = file.committed();
+    assert!(done < 20_000, "it was stopped half way");
+    file.finish();
+    let ends = cluster.ends(&file.output, ReadUncommitted);
+    old.signal(Signal::SIGCONT);
+    assert_eq!(old.wait_exit(PATIENCE), 1, "exit code of a fenced process");
+    assert!(old.says(&["W0008", "was fenced, and another process has committed"]), "log: {}", old.stderr());
+    assert_eq!(cluster.ends(&file.output, ReadUncommitted), ends, "it writes nothing");
+    file.ledger().assert_exact(0..20_000);
+}
+
+/// An intruder takes the transactional id once, and writes nothing: the reader begins anew behind its cursor.
+pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
+    let mut file = Fixture::new(room, 1);
+    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.write(&lines(0..40_000));
+    let mut process = room.run(file.yaml());
+    wait_until("it has begun", PATIENCE, || file.committed() > 0);
+    fence(file.cluster.address(), &format!("{}-0", room.group()));
+    process.wait_says(&["starts again with a new producer"], PATIENCE);
+    assert_eq!(process.wait_exit(2 * PATIENCE), 0, "log: {}", process.stderr());
+    file.ledger().assert_exact(0..40_000);
+}
+
+/// The outcome of the commit under way is not known then.
+pub(super) fn a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing(room: &Room) {
+    let broker = room.own_broker();
+    let mut file = Fixture::on(room, broker.cluster(), 2);
+    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    let total = 50_000;
+    file.write(&lines(0..total));
+    let mut process = room.run(file.yaml());
+    for _ in 0..2 {
+        let before = file.committed();
+        wait_until("it goes on", PATIENCE, || file.committed() > before);
+        broker.kill();
+        broker.start_again();
+        assert!(file.committed() < total, "the broker died with records in flight");
+        if !process.is_running() {
+            assert_eq!(process.wait_exit(PATIENCE), 1, "a run that failed over the broker's death");
+            process = room.run(file.yaml());
+        }
+    }
+    if process.wait_exit(3 * PATIENCE) != 0 {
+        file.finish();
+    }
+    file.ledger().assert_exact(0..total);
+}
+
+/// The position moves though no record comes out, and failed records go to their topic in the same transaction.
+pub(super) fn filtered_and_failed_lines_move_the_cursor(room: &Room) {
+    let mut file = Fixture::new(room, 1);
+    let failed = room.topic("failed", 1);
+    file.more = "    pipeline: {processors: [{type: filter, condition: .i == -1}]}\n".to_owned();
+    writeln!(file.more, "    error_output: {{type: kafka, topic: {failed}}}").unwrap();
+    file.write(&format!("{}no json\n", lines(0..1000)));
+    file.finish();
+    assert_eq!(file.committed(), 0);
+    let dead = records(room.cluster(), &failed);
+    assert_eq!(dead.iter().map(|record| record.text()).collect::<Vec<_>>(), ["no json"]);
+    assert_eq!(dead[0].header("wattle.offset").as_deref(), Some("1001"));
+    assert!(file.finish().says(&["load", "0 new records"]));
+    assert_eq!(records(room.cluster(), &failed).len(), 1);
+    let cursors = records(room.cluster(), &file.changelog());
+    let key = cursors[0].key.as_deref().map(String::from_utf8_lossy).unwrap();
+    assert_eq!(key, format!("\0wattle.cursor\0file\0{}\x000", file.path.display()));
+    assert!(cursors.last().unwrap().text().contains(r#""lines":1001,"records":1001,"#), "{cursors:?}");
+}
+
+/// Somebody else's transaction is open in the changelog: what lies behind it cannot be known yet.
+pub(super) fn a_start_waits_for_an_open_transaction_in_the_changelog(room: &Room) {
+    let file = Fixture::new(room, 1);
+    file.write(&lines(0..10));
+    file.finish();
+    let open = Transaction::open(&room.broker().address(), &room.name("other"));
+    open.write(&file.changelog(), 0, [("k", "v".to_owned())]);
+    file.write(&lines(0..20));
+    let mut process = room.run(file.yaml());
+    process.wait_says(&["waits for", &format!("{}/0", file.changelog()), "transaction is open"], PATIENCE);
+    assert_eq!(file.committed(), 10);
+    open.commit();
+    assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
+    file.ledger().assert_exact(0..20);
+}
+
+pub(super) fn a_changelog_that_would_lose_the_cursor_is_refused(room: &Room) {
+    let file = Fixture::new(room, 1);
+    file.write(&lines(0..10));
+    room.cluster().create_topic(&file.changelog(), 1, &[("cleanup.policy", "delete")]);
+    let mut process = room.run(file.yaml());
+    assert_eq!(process.wait_exit(PATIENCE), 1);
+    assert!(process.says(&["W0003", &file.changelog(), "cleanup.policy=delete", "compact"]), "{}", process.stderr());
+    assert_eq!(file.committed(), 0);
+}
+
+pub(super) fn generated_records_go_on_behind_the_last_one(room: &Room) {
+    let mut file = Fixture::new(room, 1);
+    file.more = "    batch: {max_poll_records: 100}\n    pipeline: {processors: [{type: vrl, statement: '.i = %offset'}]}\n"
+        .to_owned();
+    let yaml = file.input(r#"type: generate, context: {from: generate}, count: 40000"#);
+    let mut process = room.run(&yaml);
+    process.kill_in_transaction(room.cluster(), &[&file.output]);
+    let mut process = room.run(&yaml);
+    assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
+    file.ledger().assert_exact(0..40_000);
+    let mut process = room.run(&yaml);
+    assert_eq!(process.wait_exit(Duration::from_secs(30)), 0);
+    assert!(process.says(&["load", "0 new records"]));
+}
