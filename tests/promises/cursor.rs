@@ -180,6 +180,20 @@ pub(super) fn a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on(room: &R
     file.ledger().assert_exact(0..20_000);
 }
 
+/// Started twice by mistake: whichever goes on, every line is written once.
+pub(super) fn two_readers_of_a_file_write_it_once(room: &Room) {
+    let mut file = Fixture::new(room, 1);
+    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.write(&lines(0..40_000));
+    let mut old = room.run(file.yaml());
+    wait_until("it has begun", PATIENCE, || file.committed() > 0);
+    let mut new = room.run(file.yaml());
+    let codes = [&mut old, &mut new].map(|process| process.wait_exit(2 * PATIENCE));
+    assert!(old.says(&["fenced by a newer instance"]), "the first one noticed: {}", old.stderr());
+    assert!(codes.contains(&0), "one comes to the end: {codes:?}; {}\n{}", old.stderr(), new.stderr());
+    file.ledger().assert_exact(0..40_000);
+}
+
 /// An intruder takes the transactional id once, and writes nothing: the reader begins anew behind its cursor.
 pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
     let mut file = Fixture::new(room, 1);

@@ -76,6 +76,7 @@ promises! {
         a_file_that_grew_is_read_on_and_one_that_changed_is_refused,
         a_last_line_without_end_is_neither_doubled_nor_cut,
         a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on,
+        two_readers_of_a_file_write_it_once,
         a_reader_of_a_file_that_was_fenced_once_goes_on,
         a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing,
         filtered_and_failed_lines_move_the_cursor,

@@ -162,12 +162,13 @@ impl<'a> SourceLane<'a> {
         let (stream, id) = (&self.config.sink.name, self.id());
         tracing::warn!(%stream, transactional_id = %id, "starts again with a new producer: {reason}");
         if reason.is_fenced() {
+            self.fences.count(&id)?;
+            // Also the time that another process has for its first commit.
+            stop.wait(AFTER_FENCE);
             let Some(newest) = self.cursors(Until::LastStable, stop)? else { return Ok(false) };
             if newest.own != self.committed && newest.own.as_deref() != Some(attempted) {
                 return Err(Error::TakenOver { transactional_id: id });
             }
-            self.fences.count(&id)?;
-            stop.wait(AFTER_FENCE);
         }
         Ok(false)
     }
