@@ -306,3 +306,33 @@ impl Running {
         drop(self.folder);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn a_broken_broker_answers_nothing_more_and_closes_its_connections() {
+        let broker = Broker::builder().start().expect("a broker");
+        let mut stream = TcpStream::connect(broker.address()).expect("connected");
+        stream.set_read_timeout(Some(STOP_WITHIN)).expect("a timeout");
+        // ApiVersions 0.
+        let request = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];
+        stream.write_all(&request).expect("written");
+        let mut size = [0; 4];
+        stream.read_exact(&mut size).expect("answered");
+        let mut answer = vec![0; u32::from_be_bytes(size) as usize];
+        stream.read_exact(&mut answer).expect("answered");
+        let core = broker.core().expect("it runs");
+        let source = std::io::Error::other("no space");
+        core.lock().break_down(&Error::Io { path: "journal".into(), what: "write it", source });
+        assert_eq!(stream.read(&mut answer).expect("closed, not silent"), 0);
+        let mut again = TcpStream::connect(broker.address()).expect("connected");
+        again.set_read_timeout(Some(STOP_WITHIN)).expect("a timeout");
+        again.write_all(&request).expect("written");
+        assert_eq!(again.read(&mut answer).unwrap_or(0), 0);
+    }
+}

@@ -173,3 +173,100 @@ impl Unfinished {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::log::Header;
+    use crate::types::Isolation;
+
+    const NOW: Millis = 1_000;
+
+    fn at() -> TopicPartition {
+        TopicPartition { topic: "t".into(), partition: 0 }
+    }
+
+    fn open(folder: &TempDir) -> State {
+        let folder = Folder::open(folder.path(), "nowhere").expect("a folder");
+        recover(Some(Arc::new(folder)), NOW).expect("recovered").0
+    }
+
+    /// A transaction of one batch is open.
+    fn begun(folder: &TempDir) -> (State, Producer) {
+        let mut state = open(folder);
+        state.create_topic("t", 1, BTreeMap::new(), NOW).expect("created");
+        let (producer, _) = state.transactions.initialise("id", None, 60_000, NOW).expect("a producer");
+        state.transactions.add_partitions("id", producer, vec![at()], NOW).expect("added");
+        let image = state.transactions.image("id").expect("known");
+        state.journal(&Entry::Transaction(image)).expect("written");
+        let header = Header {
+            base: 0,
+            size: 0,
+            crc: 0,
+            attributes: 0x10,
+            last_delta: 0,
+            base_timestamp: NOW,
+            max_timestamp: NOW,
+            producer,
+            sequence: 0,
+            count: 1,
+        };
+        let topic = state.topics.get_mut("t").expect("created");
+        let appended = topic.partitions[0].append(header.encode(b"a record").into(), &topic.config, NOW);
+        assert_eq!(appended.expect("appended").base_offset, 0);
+        (state, producer)
+    }
+
+    #[test]
+    fn markers_that_a_crash_came_before_are_written_at_the_start() {
+        for commit in [true, false] {
+            let folder = TempDir::new().expect("a folder");
+            let (mut state, producer) = begun(&folder);
+            let ended = state.transactions.end("id", producer, commit, NOW).expect("it may end").expect("it was open");
+            let image = state.transactions.image("id").expect("known");
+            let entry = Entry::TransactionEnded { image, ended, markers: vec![(at(), 1)] };
+            state.journal(&entry).expect("written");
+            drop(state);
+
+            // Only once, however often it starts.
+            for _ in 0..2 {
+                let state = open(&folder);
+                let log = state.partition("t", 0).expect("the partition");
+                assert_eq!((log.end(), log.last_stable()), (2, 2), "commit {commit}");
+                let read = log.read(0, 1_000, true, Isolation::ReadCommitted).expect("read");
+                assert_eq!(read.aborted.len(), usize::from(!commit));
+            }
+        }
+    }
+
+    #[test]
+    fn a_transaction_that_was_open_is_open_again() {
+        let folder = TempDir::new().expect("a folder");
+        let (state, producer) = begun(&folder);
+        drop(state);
+        let state = open(&folder);
+        assert_eq!(state.transactions.may_produce("id", producer, &at()), Ok(()));
+        let log = state.partition("t", 0).expect("the partition");
+        assert_eq!((log.end(), log.last_stable()), (1, 0));
+    }
+
+    #[test]
+    fn a_snapshot_is_the_same_state() {
+        let folder = TempDir::new().expect("a folder");
+        let (mut state, producer) = begun(&folder);
+        let ended = state.transactions.end("id", producer, true, NOW).expect("it may end").expect("it was open");
+        state.end_transaction(ended, NOW).expect("ended");
+        state.grow_topic("t", 3, NOW).expect("grown");
+        state.journal(&Entry::LogStart { partition: at(), offset: 1 }).expect("written");
+        state.partition_mut("t", 0).expect("the partition").delete_before(1).expect("deleted");
+        let entries = snapshot(&state);
+        state.journal.replace(entries.clone().into_iter()).expect("replaced");
+        drop(state);
+        let state = open(&folder);
+        assert_eq!(snapshot(&state), entries);
+        assert_eq!(state.topics["t"].partitions.len(), 3);
+        assert_eq!(state.partition("t", 0).expect("the partition").start(), 1);
+    }
+}

@@ -278,3 +278,39 @@ fn administration(request: &RequestKind, version: i16, code: i16) -> Option<Resp
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::versions;
+    use crate::server::encode;
+    use kafka_protocol::messages::ApiKey;
+
+    /// An empty request of each kind that is offered.
+    fn requests() -> Vec<(ApiKey, RequestKind)> {
+        macro_rules! empty {
+            ($($kind:ident)*) => { vec![$((ApiKey::$kind, RequestKind::$kind(Default::default())),)*] };
+        }
+        empty!(
+            AddOffsetsToTxn AddPartitionsToTxn ApiVersions CreatePartitions CreateTopics DeleteGroups DeleteRecords DeleteTopics
+            DescribeCluster DescribeConfigs DescribeGroups DescribeTransactions EndTxn Fetch FindCoordinator Heartbeat
+            IncrementalAlterConfigs InitProducerId JoinGroup LeaveGroup ListGroups ListOffsets ListTransactions Metadata
+            OffsetCommit OffsetDelete OffsetFetch Produce SyncGroup TxnOffsetCommit
+        )
+    }
+
+    #[test]
+    fn every_request_that_is_offered_can_be_refused_in_every_version() {
+        let requests = requests();
+        let offered = ApiKey::iter().filter(|key| versions(*key).is_some());
+        for key in offered {
+            let (_, request) =
+                requests.iter().find(|(of, _)| *of == key).unwrap_or_else(|| panic!("{key:?} is missing"));
+            let (min, max) = versions(key).expect("offered");
+            for version in min..=max {
+                let response = refused(request, version, Code::NotController);
+                encode(&response, key, version, 1).unwrap_or_else(|error| panic!("{key:?} {version}: {error}"));
+            }
+        }
+    }
+}

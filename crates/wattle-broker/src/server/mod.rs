@@ -9,4 +9,6 @@ mod listener;
 pub(crate) use address::Address;
 pub(crate) use clients::Clients;
 pub(crate) use frame::MAX_REQUEST_BYTES;
+#[cfg(test)]
+pub(crate) use frame::encode;
 pub(crate) use listener::{Accepting, Listen, Listener};
