@@ -1,7 +1,7 @@
 //! A promise's own names and folder.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,6 +58,11 @@ impl Room {
     /// The consumer group, and the transactional id, of [`Room::copy`].
     pub(crate) fn group(&self) -> String {
         self.name.to_owned()
+    }
+
+    /// The folder in which its processes run.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Creates a topic on the shared broker.

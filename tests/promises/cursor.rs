@@ -32,7 +32,7 @@ impl<'a> Fixture<'a> {
     }
 
     fn on(room: &'a Room, cluster: &'a Cluster, partitions: i32) -> Self {
-        let path = std::env::temp_dir().join(format!("wattle-{}-{}.jsonl", std::process::id(), room.group()));
+        let path = room.folder().join("input.jsonl");
         let output = room.name("out");
         cluster.create_topic(&output, partitions, &[]);
         Fixture { room, cluster, path, output, more: String::new() }
