@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(text, "next: wattle tail t --from-beginning --brokers b:1");
         let text = next(&ends, &told, Some("b:1")).expect("a has results");
         assert_eq!(text, "next: wattle tail t --from-beginning --embedded");
-        assert!(next(&[end("a", Outcome::Done)], &told).is_none());
+        assert!(next(&[end("a", Outcome::Done)], &told, None).is_none());
     }
 
     #[test]
