@@ -41,13 +41,15 @@ struct Model {
 type Known = (i16, i32, Option<(Bytes, i64)>);
 
 impl Model {
-    fn last_stable(&self) -> i64 {
-        let first = self.entries.iter().find(|entry| entry.fate == Fate::Open);
-        first.map_or(self.end, |entry| entry.offset.max(self.start))
+    /// The first open record's offset. Where its first records were deleted, a log that was opened again knows the transaction by the
+    /// first of those that are left: what is before that one is decided.
+    fn last_stable(&self) -> [i64; 2] {
+        let mut open = self.entries.iter().filter(|entry| entry.fate == Fate::Open).map(|entry| entry.offset);
+        let first = open.clone().next().map_or(self.end, |offset| offset.max(self.start));
+        [first, open.find(|offset| *offset >= self.start).unwrap_or(self.end)]
     }
 
-    fn seen(&self, isolation: Isolation) -> Vec<Seen> {
-        let stable = self.last_stable();
+    fn seen(&self, isolation: Isolation, stable: i64) -> Vec<Seen> {
         let is_visible = |entry: &&Entry| {
             entry.offset >= self.start
                 && (isolation == Isolation::ReadUncommitted || (entry.offset < stable && entry.fate == Fate::Committed))
@@ -139,12 +141,13 @@ impl Bench {
     }
 
     fn check(&mut self) {
-        let max_bytes = 1 + self.random.below(2000) as usize;
+        let max_bytes = 1 + self.random.below(3000) as usize;
         for isolation in [Isolation::ReadCommitted, Isolation::ReadUncommitted] {
-            let expected = self.model.seen(isolation);
             for log in &self.logs {
-                let (start, end, stable) = (self.model.start, self.model.end, self.model.last_stable());
-                assert_eq!((log.start(), log.end(), log.last_stable()), (start, end, stable));
+                assert_eq!((log.start(), log.end()), (self.model.start, self.model.end));
+                let stable = log.last_stable();
+                assert!(self.model.last_stable().contains(&stable), "{stable} of {:?}", self.model.last_stable());
+                let expected = self.model.seen(isolation, stable);
                 let seen = consume(log, isolation, max_bytes);
                 if !self.config.compact {
                     assert_eq!(seen, expected);
@@ -155,10 +158,10 @@ impl Bench {
                     assert_eq!(fold(&seen), fold(&expected));
                 }
             }
-            if !self.config.compact {
+            if !self.config.compact && self.logs[0].last_stable() == self.logs[1].last_stable() {
                 let [one, other] =
                     [0, 1].map(|log: usize| self.logs[log].read(self.model.start, max_bytes, true, isolation).unwrap());
-                assert_eq!((one.records, one.aborted), (other.records, other.aborted));
+                assert_eq!(one.records, other.records);
             }
         }
     }
@@ -196,18 +199,18 @@ fn run(set: &[(&str, &str)], seed: u64, steps: usize) {
 
 #[test]
 fn a_log_is_what_the_model_says() {
-    for seed in 1..4 {
-        run(&[("segment.bytes", "900"), ("retention.ms", "-1")], seed * 0x9e37_79b9, 200);
+    for seed in 1..5 {
+        run(&[("segment.bytes", "900"), ("retention.ms", "-1")], seed * 0x9e37_79b9, 300);
     }
 }
 
 #[test]
 fn a_compacted_log_folds_to_what_the_model_says() {
     let compact = [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0"), ("delete.retention.ms", "50")];
-    for seed in 1..4 {
+    for seed in 1..5 {
         for segment_bytes in ["400", "3000"] {
-            let set = [&compact[..], &[("segment.bytes", segment_bytes), ("segment.ms", "200")]].concat();
-            run(&set, seed * 0x9e37_79b9, 200);
+            let set = [&compact[..], &[("segment.bytes", segment_bytes), ("segment.ms", "300")]].concat();
+            run(&set, seed * 0x9e37_79b9, 300);
         }
     }
 }
