@@ -35,6 +35,12 @@ impl Room {
         if self.context.full() { full } else { small }
     }
 
+    /// `batch`, as YAML flow, with about so many records, so that a run takes long enough for a fault to meet it: fewer where the broker
+    /// is quick.
+    pub(crate) fn batch(&self, records: usize) -> String {
+        format!("{{max_poll_records: {}}}", (records / self.kind.pace).max(1))
+    }
+
     /// The shared broker.
     pub(crate) fn broker(&self) -> &Broker {
         self.context.shared_broker(self.kind)

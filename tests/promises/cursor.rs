@@ -100,7 +100,7 @@ fn lines(ids: Range<u64>) -> String {
 pub(super) fn a_file_whose_reader_is_killed_is_written_once(room: &Room) {
     let (kills, total) = room.number((5, 100_000), (20, 400_000));
     let mut file = Fixture::new(room, 2);
-    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.more = format!("    batch: {}\n", room.batch(100));
     file.write(&lines(0..total));
     let cluster = room.cluster();
     for n in 1..=kills {
@@ -164,7 +164,7 @@ pub(super) fn a_last_line_without_end_is_neither_doubled_nor_cut(room: &Room) {
 /// Stopped inside of a transaction. Another process reads the whole file meanwhile.
 pub(super) fn a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on(room: &Room) {
     let mut file = Fixture::new(room, 1);
-    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.more = format!("    batch: {}\n", room.batch(100));
     file.write(&lines(0..20_000));
     let cluster = room.cluster();
     let mut old = room.run(file.yaml());
@@ -183,7 +183,7 @@ pub(super) fn a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on(room: &R
 /// Started twice by mistake: whichever goes on, every line is written once.
 pub(super) fn two_readers_of_a_file_write_it_once(room: &Room) {
     let mut file = Fixture::new(room, 1);
-    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.more = format!("    batch: {}\n", room.batch(100));
     file.write(&lines(0..40_000));
     let mut old = room.run(file.yaml());
     wait_until("it has begun", PATIENCE, || file.committed() > 0);
@@ -197,7 +197,7 @@ pub(super) fn two_readers_of_a_file_write_it_once(room: &Room) {
 /// An intruder takes the transactional id once, and writes nothing: the reader begins anew behind its cursor.
 pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
     let mut file = Fixture::new(room, 1);
-    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.more = format!("    batch: {}\n", room.batch(100));
     file.write(&lines(0..40_000));
     let mut process = room.run(file.yaml());
     wait_until("it has begun", PATIENCE, || file.committed() > 0);
@@ -211,7 +211,7 @@ pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
 pub(super) fn a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing(room: &Room) {
     let broker = room.own_broker();
     let mut file = Fixture::on(room, broker.cluster(), 2);
-    file.more = "    batch: {max_poll_records: 100}\n".to_owned();
+    file.more = format!("    batch: {}\n", room.batch(100));
     let total = 50_000;
     file.write(&lines(0..total));
     let mut process = room.run(file.yaml());
@@ -280,8 +280,7 @@ pub(super) fn a_changelog_that_would_lose_the_cursor_is_refused(room: &Room) {
 
 pub(super) fn generated_records_go_on_behind_the_last_one(room: &Room) {
     let mut file = Fixture::new(room, 1);
-    file.more = "    batch: {max_poll_records: 100}\n    pipeline: {processors: [{type: vrl, statement: '.i = %offset'}]}\n"
-        .to_owned();
+    file.more = format!("    batch: {}\n", room.batch(100)) + "    pipeline: {processors: [{type: vrl, statement: '.i = %offset'}]}\n";
     let yaml = file.input(r#"type: generate, context: {from: generate}, count: 40000"#);
     let mut process = room.run(&yaml);
     process.kill_in_transaction(room.cluster(), &[&file.output]);

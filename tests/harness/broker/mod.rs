@@ -22,6 +22,8 @@ pub(crate) const KINDS: &[Kind] = &[kafka::KIND, embedded::KIND];
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
+    /// How many times as many transactions a second as on a Kafka.
+    pub(crate) pace: usize,
     /// What it needs and this machine lacks.
     pub(crate) missing: fn() -> Option<&'static str>,
     /// Makes one in a folder of its own, not started yet; what it starts does not outlive the watchdog.
