@@ -83,6 +83,9 @@ promises! {
         a_start_waits_for_an_open_transaction_in_the_changelog,
         a_changelog_that_would_lose_the_cursor_is_refused,
         generated_records_go_on_behind_the_last_one;
+    hooks:
+        a_refused_commit_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        a_commit_that_is_done_and_answered_with_an_error_is_neither_lost_nor_doubled (embedded only: "it takes a hook");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }
