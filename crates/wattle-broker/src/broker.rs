@@ -15,6 +15,7 @@ use crate::core::{Core, Settings};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::housekeeping;
+use crate::journal::Entry;
 use crate::recovery::{Recovered, recover};
 use crate::server::{Accepting, Address, Clients, Listen, Listener};
 use crate::topic::TopicConfig;
@@ -248,6 +249,13 @@ impl Broker {
         for (name, (partitions, settings)) in &self.builder.topics {
             if !state.topics.contains_key(name) {
                 state.create_topic(name, *partitions, settings.clone(), self.clock.now())?;
+            }
+        }
+        // Clients that were connected to another address cannot come back: nobody has to wait for their sessions to end.
+        let former = folder.as_ref().map_or("", |folder| folder.former_address());
+        if !former.is_empty() && addresses.first().is_some_and(|first| first.to_string() != former) {
+            for image in state.groups.forget_members(self.clock.now()) {
+                state.journal(&Entry::Group(image))?;
             }
         }
         let settings = Settings { auto_create: self.builder.auto_create };

@@ -24,6 +24,8 @@ const BEGINNINGS: [&str; 5] = ["lock", "owner", "owner.new", "wattle-broker", "w
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// Where the broker before us answered; empty if there was none, or if it had not got so far.
+    former_address: String,
     /// Locked; the system unlocks it however the process ends.
     _lock: File,
 }
@@ -36,7 +38,8 @@ impl Folder {
         let path = &path.canonicalize().map_err(Error::io(path, "find it"))?;
         let is_new = check_version(path)?;
         let lock = lock(path)?;
-        let this = Self { path: path.clone(), _lock: lock };
+        let former_address = owner(path).map(|(_, address)| address).unwrap_or_default();
+        let this = Self { path: path.clone(), former_address, _lock: lock };
         this.set_address(address)?;
         if is_new {
             write_whole(&path.join("wattle-broker"), VERSION)?;
@@ -47,6 +50,11 @@ impl Folder {
     /// Where this broker answers, for others that want the folder.
     pub(crate) fn set_address(&self, address: &str) -> Result<(), Error> {
         write_whole(&self.path.join("owner"), format!("{} {address}\n", std::process::id()).as_bytes())
+    }
+
+    /// Where the folder's broker answered before this one.
+    pub(crate) fn former_address(&self) -> &str {
+        &self.former_address
     }
 
     /// The folder itself.
@@ -124,12 +132,17 @@ fn lock(path: &Path) -> Result<File, Error> {
         Ok(()) => Ok(lock),
         Err(TryLockError::Error(source)) => Err(Error::Io { path: file, what: "lock it", source }),
         Err(TryLockError::WouldBlock) => {
-            let owner = fs::read_to_string(path.join("owner")).unwrap_or_default();
-            let (pid, address) =
-                owner.trim_end().split_once(' ').unwrap_or(("0", "an address that it has not told yet"));
-            Err(Error::InUse { folder: path.to_owned(), address: address.into(), pid: pid.parse().unwrap_or_default() })
+            let (pid, address) = owner(path).unwrap_or((0, "an address that it has not told yet".to_owned()));
+            Err(Error::InUse { folder: path.to_owned(), address, pid })
         }
     }
+}
+
+/// Process id and address of the broker that has the folder, or had it last; `None` before it has told its address.
+fn owner(path: &Path) -> Option<(u32, String)> {
+    let text = fs::read_to_string(path.join("owner")).ok()?;
+    let (pid, address) = text.trim_end().split_once(' ')?;
+    Some((pid.parse().ok()?, address.to_owned()))
 }
 
 /// Writes a small file so that a reader sees all of it or none.

@@ -87,6 +87,11 @@ impl Groups {
         images
     }
 
+    /// Ends every membership, as if all sessions were over. Returns the images to journal.
+    pub(crate) fn forget_members(&mut self, now: Millis) -> Vec<Image> {
+        self.expire(now + *SESSION_TIMEOUTS.end() + 1)
+    }
+
     /// Everything, for a snapshot: images and positions. Of a rebalance in progress it has what the journal has: the generation before.
     pub(crate) fn snapshot(&self) -> Vec<(Image, Vec<(TopicPartition, Committed)>)> {
         let positions = |group: &Group| group.positions.iter().map(|(p, c)| (p.clone(), c.clone())).collect();

@@ -103,22 +103,24 @@ impl Connection {
         client: &Client,
     ) -> Result<Option<ResponseKind>, End> {
         let control = self.controls.of(&self.core, key, &request, client);
-        match control.before(&self.core, &mut request, version) {
-            Before::Handle => {}
-            Before::Answer(response) => return Ok(Some(*response)),
-            Before::Close => return Err(End::Dropped),
-        }
-        let kept = control.needs_request().then(|| request.clone());
         let unanswered = matches!(&request, RequestKind::Produce(produce) if produce.acks == 0);
-        let response = self.handle(request, version, client)?;
-        match control.after(&self.core, kept.as_ref(), response, version) {
-            After::Close => Err(End::Dropped),
-            After::Answer(response) if unanswered => {
-                // Without acknowledgements the end of the connection is the only way to say that something went wrong.
-                if api::refused_something(&response) { Err(End::Dropped) } else { Ok(None) }
+        let kept = control.needs_request().then(|| request.clone());
+        let response = match control.before(&self.core, &mut request, version) {
+            Before::Handle => {
+                let response = self.handle(request, version, client)?;
+                match control.after(&self.core, kept.as_ref(), response, version) {
+                    After::Answer(response) => response,
+                    After::Close => return Err(End::Dropped),
+                }
             }
-            After::Answer(response) => Ok(Some(*response)),
+            Before::Answer(response) => response,
+            Before::Close => return Err(End::Dropped),
+        };
+        if !unanswered {
+            return Ok(Some(*response));
         }
+        // Without acknowledgements the end of the connection is the only way to say that something went wrong.
+        if api::refused_something(&response) { Err(End::Dropped) } else { Ok(None) }
     }
 
     fn handle(&self, request: RequestKind, version: i16, client: &Client) -> Result<ResponseKind, End> {

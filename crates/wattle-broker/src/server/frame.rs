@@ -42,7 +42,8 @@ pub(crate) fn head(frame: &Bytes) -> Head {
     Head { key: number(0), version: number(2), correlation }
 }
 
-/// The client's id and the request. The decoder is not trusted to survive every sequence of bytes.
+/// The client's id and the request. The decoder panics on some malformed bytes, which is caught here; but it reserves memory for whatever length an array
+/// claims to have, and a length beyond the machine's memory aborts the process, which cannot be caught.
 pub(crate) fn decode(mut frame: Bytes, key: ApiKey, version: i16) -> Result<(String, RequestKind), String> {
     let decoded = catch_unwind(AssertUnwindSafe(|| {
         let header = decode_request_header_from_buffer(&mut frame)?;

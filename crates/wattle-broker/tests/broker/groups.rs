@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::topic_partition_list::Offset;
-use wattle_broker::ApiKey;
+use wattle_broker::{ApiKey, Broker};
 
 use crate::support::{assigned, at, consumer_with, member, poll_until, position, with_topic};
 
@@ -47,6 +47,23 @@ fn a_member_that_falls_silent_is_replaced_when_its_session_is_over() {
     broker.advance(Duration::from_secs(46));
     poll_until(&[&other], || assigned(&other) == 2);
     held.release();
+}
+
+#[test]
+fn members_that_a_broker_has_moved_away_from_are_not_waited_for() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let start = || Broker::builder().folder(folder.path()).topic("t", 2).start().expect("a broker");
+    let broker = start();
+    let forever = [("session.timeout.ms", "1800000"), ("max.poll.interval.ms", "1800000")];
+    let gone = consumer_with(&broker, "g", &forever);
+    gone.subscribe(&["t"]).expect("subscribed");
+    poll_until(&[&gone], || assigned(&gone) == 2);
+    let former = broker.address();
+    broker.kill();
+    let moved = start();
+    assert_ne!(moved.address(), former);
+    let other = member(&moved, "g", "other");
+    poll_until(&[&other], || assigned(&other) == 2);
 }
 
 #[test]
