@@ -86,6 +86,18 @@ promises! {
     hooks:
         a_refused_commit_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_commit_that_is_done_and_answered_with_an_error_is_neither_lost_nor_doubled (embedded only: "it takes a hook");
+    embedded:
+        the_first_run_needs_no_broker_and_no_topic (embedded only: "the command starts it"),
+        a_run_that_is_killed_with_its_broker_goes_on_at_once (embedded only: "the command starts it"),
+        a_second_process_joins_the_broker_which_stays_until_it_has_ended (embedded only: "the command starts it"),
+        a_signal_ends_a_process_that_stays_for_others (embedded only: "the command starts it"),
+        without_any_broker_the_embedded_one_is_mentioned (embedded only: "the command would start it"),
+        the_environment_does_not_stop_the_embedded_broker (embedded only: "the command starts it");
+    alone:
+        a_broker_alone_serves_the_runs_of_its_folder (embedded only: "the command is the broker"),
+        a_broker_that_cannot_be_is_refused_with_the_place (embedded only: "the command is the broker"),
+        a_corrupt_journal_is_refused_with_the_byte (embedded only: "the command is the broker"),
+        a_broker_process_that_is_killed_again_and_again_loses_and_doubles_nothing (embedded only: "the command is the broker");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }
