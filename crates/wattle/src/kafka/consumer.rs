@@ -44,6 +44,16 @@ impl<L: RebalanceListener> Clone for Consumer<L> {
     }
 }
 
+impl<L: RebalanceListener> Drop for Consumer<L> {
+    /// After a fatal error librdkafka refuses to close a consumer, and its destruction waits for the close, some seconds or for ever.
+    /// The worker ends then anyway, so the client is left behind.
+    fn drop(&mut self) {
+        if self.inner.client().fatal_error().is_some() {
+            std::mem::forget(self.inner.clone());
+        }
+    }
+}
+
 /// Whether a partition is ours, as the group's coordinator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
