@@ -132,6 +132,14 @@ impl<'a> Copy<'a> {
         assert!(open.is_empty(), "{open:?}");
     }
 
+    /// Behind the fault the process runs on; where the fault ends it, the next run does.
+    fn goes_on(&self, mut process: Process, outcome: Outcome) -> Process {
+        let Ends(words) = outcome else { return process };
+        assert_eq!(process.wait_exit(PATIENCE), 1, "exit code");
+        assert!(process.says(words), "{words:?} in {}", process.stderr());
+        self.room.run(&self.pipeline)
+    }
+
     fn wait_drained(&self) {
         self.cluster.group(&self.name).wait_drained(&[&self.input], PATIENCE);
     }

@@ -31,7 +31,7 @@ pub(in crate::promises) fn positions_that_are_taken_and_answered_with_an_error_a
 }
 
 const REGISTRATIONS: &[Refusal] = &[
-    (AddPartitionsToTxn, Code::ConcurrentTransactions, 20, GoesOn),
+    (AddPartitionsToTxn, Code::ConcurrentTransactions, 12, GoesOn),
     (AddPartitionsToTxn, Code::CoordinatorNotAvailable, 3, GoesOn),
     (AddPartitionsToTxn, Code::CoordinatorLoadInProgress, 3, GoesOn),
     (AddPartitionsToTxn, Code::ProducerFenced, 1, StartsAgain),
@@ -39,7 +39,7 @@ const REGISTRATIONS: &[Refusal] = &[
     (AddPartitionsToTxn, Code::InvalidProducerIdMapping, 1, StartsAgain),
     (AddPartitionsToTxn, Code::TransactionalIdAuthorizationFailed, 1, DENIED),
     (AddPartitionsToTxn, Code::TopicAuthorizationFailed, 1, DENIED),
-    (AddOffsetsToTxn, Code::ConcurrentTransactions, 20, GoesOn),
+    (AddOffsetsToTxn, Code::ConcurrentTransactions, 12, GoesOn),
     (AddOffsetsToTxn, Code::NotCoordinator, 3, GoesOn),
     (AddOffsetsToTxn, Code::CoordinatorLoadInProgress, 3, GoesOn),
     (AddOffsetsToTxn, Code::InvalidProducerEpoch, 1, StartsAgain),
