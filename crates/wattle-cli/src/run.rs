@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wattle::{Exit, Stop};
+use wattle::Stop;
 use wattle_pipeline::{Outcome, RunOptions, StreamEnd, StreamHandle, StreamPlan};
 
 use crate::args::{RunArgs, VARIABLE};
