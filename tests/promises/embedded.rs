@@ -9,20 +9,22 @@ use nix::sys::signal::Signal;
 use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::ledger::{Ledger, count};
+use crate::harness::load::Load;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::transaction::{Transaction, fence};
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// A file into one topic, and on into another one with the partition that it came from. The session is longer than any test: a start
-/// that waited for its end would be seen.
+/// that waited for its end would be seen. Each record is a request, so that transactions are open for long enough to be met.
 const LOAD_AND_COPY: &str = r#"
 brokers: embedded
 streams:
   - id: load
     batch: {max_poll_records: 500}
     input: {type: file, path: input.jsonl}
-    output: {type: kafka, topic: lines, exactly_once: true, transactional_id: load}
+    output:
+      {type: kafka, topic: lines, exactly_once: true, transactional_id: load, client: {batch.num.messages: 1}}
   - id: copy
     batch: {max_poll_records: 500}
     input:
@@ -32,7 +34,13 @@ streams:
       transactional_offsets: true
       client: {session.timeout.ms: 600000, max.poll.interval.ms: 600000}
     pipeline: {processors: [{type: vrl, statement: '.from = to_string(%partition)'}]}
-    output: {type: kafka, topic: copies, exactly_once: true, transactional_id: copy, offset_commit_group: copy}
+    output:
+      type: kafka
+      topic: copies
+      exactly_once: true
+      transactional_id: copy
+      offset_commit_group: copy
+      client: {batch.num.messages: 1}
 "#;
 
 /// From one topic into another one until it is stopped.
@@ -94,14 +102,14 @@ pub(super) fn the_first_run_needs_no_broker_and_no_topic(room: &Room) {
 
 /// Killed together with the broker in it, in turn while a transaction of the one and of the other stream is open.
 pub(super) fn a_run_that_is_killed_with_its_broker_goes_on_at_once(room: &Room) {
-    let (kills, total) = room.number((6, 60_000), (24, 240_000));
+    let (kills, total) = room.number((6, 100_000), (20, 400_000));
     let lines = (0..total).fold(String::new(), |mut text, id| {
         writeln!(text, r#"{{"i":{id},"from":"file","pad":"{id:064}"}}"#).unwrap();
         text
     });
     fs::write(room.folder().join("input.jsonl"), lines).unwrap();
     let topics = ["lines", "copies"];
-    for n in 0..kills {
+    for n in 1..=kills {
         let topic = topics[n % 2];
         let mut process = room.run(LOAD_AND_COPY);
         let cluster = Cluster::new(process.wait_broker());
@@ -110,7 +118,7 @@ pub(super) fn a_run_that_is_killed_with_its_broker_goes_on_at_once(room: &Room) 
         wait_until(&format!("kill {n}: more is committed to {topic}"), PATIENCE, || at() > before);
         wait_until("a transaction is open", PATIENCE, || !cluster.open_transactions(&[topic]).is_empty());
         assert!(process.kill(), "it was there to be killed; log: {}", process.stderr());
-        eprintln!("kill {n} of {kills}: {topic} ended at {} of {total}", before);
+        eprintln!("kill {n} of {kills}: {topic} was behind {before} of {total}");
     }
     let mut process = room.run_with(LOAD_AND_COPY, &["--drain"]);
     assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
@@ -140,10 +148,16 @@ fn gated(room: &Room) {
 fn host_and_guest(room: &Room) -> (Process, Process) {
     gated(room);
     let host = room.run_with(LOAD_AND_COPY, &["--drain"]);
-    host.wait_broker();
-    let guest = room.run_with(COPY.replace("copies", "more").replace("copy", "more"), &["--embedded"]);
-    guest.wait_says(&[&format!("embedded broker of process {} on {}", host.pid(), host.wait_broker())], PATIENCE);
+    let guest = guest(room, &host);
     (host, guest)
+}
+
+/// Starts a run that joins the broker of `host`: a copy of its own.
+fn guest(room: &Room, host: &Process) -> Process {
+    let address = host.wait_broker();
+    let guest = room.run_with(COPY.replace("copies", "more").replace("copy", "more"), &["--embedded"]);
+    guest.wait_says(&[&format!("embedded broker of process {} on {address}", host.pid())], PATIENCE);
+    guest
 }
 
 const STAYS: [&str; 1] = ["the embedded broker stays for other processes that use it"];
@@ -172,6 +186,17 @@ pub(super) fn a_signal_ends_a_process_that_stays_for_others(room: &Room) {
     host.wait_says(&STAYS, PATIENCE);
     host.signal(Signal::SIGINT);
     assert_eq!(host.wait_exit(PATIENCE), 0, "log: {}", host.stderr());
+}
+
+/// The record that it fails over comes when the other process has joined.
+pub(super) fn a_failed_run_that_stays_for_others_has_still_failed(room: &Room) {
+    let fails = "    pipeline: {processors: [{type: vrl, statement: 'abort'}]}\n";
+    let mut host = room.run_with(format!("{COPY}{fails}"), &["--embedded"]);
+    let _guest = guest(room, &host);
+    Load { address: host.wait_broker(), topics: vec!["lines".to_owned()], partitions: 3 }.send(0..1);
+    host.wait_says(&STAYS, PATIENCE);
+    host.signal(Signal::SIGINT);
+    assert_eq!(host.wait_exit(PATIENCE), 1, "log: {}", host.stderr());
 }
 
 pub(super) fn without_any_broker_the_embedded_one_is_mentioned(room: &Room) {
