@@ -166,7 +166,7 @@ impl Watched {
 
 #[cfg(test)]
 mod tests {
-    use wattle::{Error, Snapshot};
+    use wattle::{Error, Exit, Snapshot};
 
     use super::*;
 
