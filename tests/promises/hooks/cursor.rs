@@ -4,7 +4,7 @@ use std::fs;
 
 use wattle_broker::{ApiKey, Code, Hook, On};
 
-use super::{HASTY, LATE, Outcome, StartsAgain, all};
+use super::{GoesOn, HASTY, LATE, Outcome, StartsAgain, all};
 use crate::harness::cluster::Isolation::ReadUncommitted;
 use crate::harness::ledger::Ledger;
 use crate::harness::room::Room;
@@ -14,9 +14,9 @@ use crate::promises::cursor::lines;
 type Accident = (&'static str, u64, fn(On) -> Hook, &'static str, Outcome);
 
 const ACCIDENTS: &[Accident] = &[
-    ("request-lost", 1, On::drop_request, "{}", StartsAgain),
-    ("answer-lost", 1, On::drop_answer, "{}", StartsAgain),
-    ("answer-lost", 3, On::drop_answer, "{}", StartsAgain),
+    ("request-lost", 1, On::drop_request, "{}", GoesOn),
+    ("answer-lost", 1, On::drop_answer, "{}", GoesOn),
+    ("answer-lost", 3, On::drop_answer, "{}", GoesOn),
     ("answer-late", 2, |on| on.delay_answer(LATE), HASTY, StartsAgain),
     ("fenced", 1, |on| on.refuse(Code::ProducerFenced), "{}", StartsAgain),
     ("done-and-fenced", 1, |on| on.refuse_afterwards(Code::ProducerFenced), "{}", StartsAgain),

@@ -37,7 +37,7 @@ const PARTITIONS: i32 = 3;
 /// Ten batches for each partition.
 const RECORDS: u64 = 3000;
 /// So many cases of a table run at a time.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 /// A `socket.timeout.ms` that is over soon, and an answer that comes later than that.
 const HASTY: &str = "{socket.timeout.ms: 500}";
 const LATE: Duration = Duration::from_millis(800);
