@@ -69,19 +69,26 @@ pub(in crate::promises) fn a_commit_that_is_lost_or_late_is_neither_lost_nor_dou
 
 /// The transaction is over before the commit gets an answer that tells anything: it is left alone, and the positions behind a
 /// new fence decide.
-pub(in crate::promises) fn a_commit_without_an_answer_until_the_transactions_timeout_is_neither_lost_nor_doubled(room: &Room) {
-    let ways: [(&str, fn(On, Code) -> Hook); 2] = [("undone", On::refuse), ("done", On::refuse_afterwards)];
-    all(&ways, |(name, _)| (*name).to_owned(), |(_, refuse), name| {
-        let mut copy = Copy::full(room, name);
-        copy.pipeline.transaction_timeout = Some("2s");
-        let on = room.broker().embedded().on(ApiKey::EndTxn).matching(copy.id()).after(2).times(u64::MAX);
-        let hook = refuse(on, Code::CoordinatorNotAvailable);
-        let mut process = room.run(&copy.pipeline);
-        process.wait_says(&["starts again with a new producer", &copy.id()], PATIENCE);
-        assert!(hook.fired() > 1, "it was asked again");
-        drop(hook);
-        copy.wait_drained();
-        process.stop_cleanly();
-        copy.is_exact(0..super::RECORDS);
-    });
+pub(in crate::promises) fn a_commit_without_an_answer_until_the_transactions_timeout_is_neither_lost_nor_doubled(
+    room: &Room,
+) {
+    type Way = (&'static str, fn(On, Code) -> Hook);
+    let ways: [Way; 2] = [("undone", On::refuse), ("done", On::refuse_afterwards)];
+    all(
+        &ways,
+        |(name, _)| (*name).to_owned(),
+        |(_, refuse), name| {
+            let mut copy = Copy::full(room, name);
+            copy.pipeline.transaction_timeout = Some("2s");
+            let on = room.broker().embedded().on(ApiKey::EndTxn).matching(copy.id()).after(2).times(u64::MAX);
+            let hook = refuse(on, Code::CoordinatorNotAvailable);
+            let mut process = room.run(&copy.pipeline);
+            process.wait_says(&["starts again with a new producer", &copy.id()], PATIENCE);
+            assert!(hook.fired() > 1, "it was asked again");
+            drop(hook);
+            copy.wait_drained();
+            process.stop_cleanly();
+            copy.is_exact(0..super::RECORDS);
+        },
+    );
 }

@@ -54,7 +54,11 @@ pub(in crate::promises) fn records_of_a_transaction_that_expires_are_not_process
     let fetched = broker.embedded().on(ApiKey::Fetch).matching(&copy.input).observe();
     let mut process = room.run(&copy.pipeline);
     copy.wait_drained();
-    assert_eq!(count(broker.cluster(), &copy.output, ReadCommitted), 2 * RECORDS - RECORDS / 3, "what is behind it waits");
+    assert_eq!(
+        count(broker.cluster(), &copy.output, ReadCommitted),
+        2 * RECORDS - RECORDS / 3,
+        "what is behind it waits"
+    );
     broker.embedded().advance(Duration::from_secs(61));
     wait_until("the broker aborts it", PATIENCE, || broker.cluster().open_transactions(&[&copy.input]).is_empty());
     copy.wait_drained();

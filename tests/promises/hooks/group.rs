@@ -18,7 +18,8 @@ const CODES: &[(Code, bool, Outcome)] = &[
 ];
 
 pub(in crate::promises) fn a_member_that_hears_bad_news_loses_and_doubles_nothing(room: &Room) {
-    let name = |(code, is_static, _): &(Code, bool, Outcome)| format!("{code:?}{}", if *is_static { ".static" } else { "" });
+    let name =
+        |(code, is_static, _): &(Code, bool, Outcome)| format!("{code:?}{}", if *is_static { ".static" } else { "" });
     all(CODES, name, |&(code, is_static, outcome), name| {
         let mut copy = Copy::on(room, room.cluster(), name);
         copy.pipeline.group_instance_id = is_static.then(|| name.to_owned());

@@ -26,7 +26,9 @@ pub(in crate::promises) fn refused_positions_are_neither_lost_nor_doubled(room: 
 }
 
 /// They would commit with the transaction if its end were taken for a success.
-pub(in crate::promises) fn positions_that_are_taken_and_answered_with_an_error_are_neither_lost_nor_doubled(room: &Room) {
+pub(in crate::promises) fn positions_that_are_taken_and_answered_with_an_error_are_neither_lost_nor_doubled(
+    room: &Room,
+) {
     refused(room, POSITIONS, |on, _, code| on.refuse_afterwards(code));
 }
 
@@ -49,6 +51,8 @@ const REGISTRATIONS: &[Refusal] = &[
     (AddOffsetsToTxn, Code::GroupAuthorizationFailed, 1, DENIED),
 ];
 
-pub(in crate::promises) fn a_transaction_that_does_not_get_its_partitions_or_its_group_is_neither_lost_nor_doubled(room: &Room) {
+pub(in crate::promises) fn a_transaction_that_does_not_get_its_partitions_or_its_group_is_neither_lost_nor_doubled(
+    room: &Room,
+) {
     refused(room, REGISTRATIONS, |on, _, code| on.refuse(code));
 }
