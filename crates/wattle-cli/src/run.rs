@@ -24,7 +24,7 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status, embedded: &mut Option<Emb
     let mut plan = load(&args.file, args.brokers.get())?;
     let topics = plan.embedded_topics();
     if topics.is_some() {
-        let broker = embedded.insert(Embedded::open()?);
+        let broker = embedded.insert(Embedded::open(*status)?);
         plan.set_embedded_address(broker.address());
     }
     status.planned(&plan, embedded.as_ref());
