@@ -96,7 +96,10 @@ pub(super) fn a_broker_process_that_is_killed_again_and_again_loses_and_doubles_
         cluster.create_topic(topic, 3, &[]);
     }
     let load = Load { address: address.clone(), topics: vec!["in".to_owned()], partitions: 3 }.start(0, 2000);
-    let pipeline = Pipeline::copy(&address, &room.group(), &["in"], "out");
+    let mut pipeline = Pipeline::copy(&address, &room.group(), &["in"], "out");
+    // A client whose broker goes again and again comes back later and later, after up to 10 s.
+    pipeline.consumer = "reconnect.backoff.max.ms: 200";
+    pipeline.producer = "{reconnect.backoff.max.ms: 200}";
     let mut process = room.run(&pipeline);
     let group = cluster.group(&room.group());
     let mut restarts = 0;

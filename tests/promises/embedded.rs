@@ -188,6 +188,18 @@ pub(super) fn a_signal_ends_a_process_that_stays_for_others(room: &Room) {
     assert_eq!(host.wait_exit(PATIENCE), 0, "log: {}", host.stderr());
 }
 
+pub(super) fn a_process_whose_broker_has_ended_says_so(room: &Room) {
+    let mut host = room.run_with(COPY, &["--embedded"]);
+    let guests = [guest(room, &host), room.wattle(&["tail", "lines", "--embedded", "--from-beginning"])];
+    Load { address: host.wait_broker(), topics: vec!["lines".to_owned()], partitions: 3 }.send(0..1);
+    wait_until("tail prints the record", PATIENCE, || guests[1].stdout().len() == 1);
+    assert!(host.kill(), "it was there to be killed");
+    let said = format!("the embedded broker of process {} has ended", host.pid());
+    for guest in &guests {
+        guest.wait_says(&[&said, &host.wait_broker()], PATIENCE);
+    }
+}
+
 /// The record that it fails over comes when the other process has joined.
 pub(super) fn a_failed_run_that_stays_for_others_has_still_failed(room: &Room) {
     let fails = "    pipeline: {processors: [{type: vrl, statement: 'abort'}]}\n";
