@@ -97,9 +97,9 @@ pub(super) fn a_broker_process_that_is_killed_again_and_again_loses_and_doubles_
     }
     let load = Load { address: address.clone(), topics: vec!["in".to_owned()], partitions: 3 }.start(0, 2000);
     let mut pipeline = Pipeline::copy(&address, &room.group(), &["in"], "out");
-    // A client whose broker goes again and again comes back later and later, after up to 10 s.
-    pipeline.consumer = "reconnect.backoff.max.ms: 200";
-    pipeline.producer = "{reconnect.backoff.max.ms: 200}";
+    // Each record is a request, and a batch has some: transactions are open for long enough to be met.
+    pipeline.producer = "{batch.num.messages: 1}";
+    pipeline.batch = "{commit_interval: 100ms}";
     let mut process = room.run(&pipeline);
     let group = cluster.group(&room.group());
     let mut restarts = 0;
