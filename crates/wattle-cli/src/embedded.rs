@@ -34,7 +34,7 @@ pub(crate) struct Embedded {
 
 enum Role {
     /// It lives in this process.
-    Host(Broker),
+    Host(Box<Broker>),
     /// It lives in another one, which stays as long as somebody is connected to it.
     Guest { pid: u32 },
 }
@@ -45,7 +45,7 @@ impl Embedded {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match Broker::builder().folder(FOLDER).start() {
-                Ok(broker) => return Ok(Embedded { address: broker.address(), role: Role::Host(broker) }),
+                Ok(broker) => return Ok(Embedded { address: broker.address(), role: Role::Host(Box::new(broker)) }),
                 // It may be ending: then there is nobody who answers, and the folder is free soon.
                 Err(Error::InUse { address, pid, .. }) => match take_seat(&address) {
                     Ok(seat) => {
