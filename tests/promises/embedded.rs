@@ -226,7 +226,8 @@ pub(super) fn without_any_broker_the_embedded_one_is_mentioned(room: &Room) {
 
 pub(super) fn the_environment_does_not_stop_the_embedded_broker(room: &Room) {
     let nobody = "127.0.0.1:1";
-    let file = "streams: [{id: g, input: {type: generate, context: {i: 7}, count: 2}, output: {type: kafka, topic: t}}]";
+    let file =
+        "streams: [{id: g, input: {type: generate, context: {i: 7}, count: 2}, output: {type: kafka, topic: t}}]";
     fs::write(room.folder().join("generate.yaml"), file).unwrap();
     let mut process = room.wattle_beside(nobody, &["run", "generate.yaml", "--embedded"]);
     assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
