@@ -95,7 +95,7 @@ impl Drop for Fixture<'_> {
     }
 }
 
-fn lines(ids: Range<u64>) -> String {
+pub(super) fn lines(ids: Range<u64>) -> String {
     ids.fold(String::new(), |mut text, id| {
         writeln!(text, r#"{{"i":{id},"from":"file","pad":"{id:064}"}}"#).unwrap();
         text

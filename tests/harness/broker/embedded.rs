@@ -50,4 +50,8 @@ impl Server for Embedded {
     fn proxy(&self) -> &Proxy {
         &self.proxy
     }
+
+    fn as_embedded(&self) -> Option<&wattle_broker::Broker> {
+        Some(&self.broker)
+    }
 }

@@ -56,6 +56,11 @@ pub(crate) trait Server: Send + Sync {
     fn as_kafka(&self) -> Option<&Kafka> {
         None
     }
+
+    /// For what only the project's own broker can do.
+    fn as_embedded(&self) -> Option<&wattle_broker::Broker> {
+        None
+    }
 }
 
 /// A broker, and the view of what it holds.
@@ -103,5 +108,10 @@ impl Broker {
     /// For promises whose list says that they are Kafka's.
     pub(crate) fn kafka(&self) -> &Kafka {
         self.server.as_kafka().expect("its promise is listed for Kafka only")
+    }
+
+    /// For promises whose list says that they are the embedded broker's: its hooks and its clock.
+    pub(crate) fn embedded(&self) -> &wattle_broker::Broker {
+        self.server.as_embedded().expect("its promise is listed for the embedded broker only")
     }
 }
