@@ -41,6 +41,8 @@ const AT_ONCE: usize = 4;
 /// A `socket.timeout.ms` that is over soon, and an answer that comes later than that.
 const HASTY: &str = "{socket.timeout.ms: 500}";
 const LATE: Duration = Duration::from_millis(800);
+/// A process that fails has ended by then. Its grace period is longer: it has not waited in vain for something to be given back.
+const PROMPTLY: Duration = Duration::from_secs(15);
 
 /// What the process does about a fault.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +137,7 @@ impl<'a> Copy<'a> {
     /// Behind the fault the process runs on; where the fault ends it, the next run does.
     fn goes_on(&self, mut process: Process, outcome: Outcome) -> Process {
         let Ends(words) = outcome else { return process };
-        assert_eq!(process.wait_exit(PATIENCE), 1, "exit code");
+        assert_eq!(process.wait_exit(PROMPTLY), 1, "exit code");
         assert!(process.says(words), "{words:?} in {}", process.stderr());
         self.room.run(&self.pipeline)
     }
