@@ -33,6 +33,7 @@ pub struct Builder {
     topics: BTreeMap<String, (i32, BTreeMap<String, String>)>,
     auto_create: Option<i32>,
     transaction_max_timeout: Duration,
+    return_to_address: bool,
 }
 
 /// A running broker. Dropping it stops it.
@@ -100,6 +101,13 @@ impl Builder {
         self
     }
 
+    /// Listens where the folder's broker answered last, if that is still free; otherwise as it was told. Members of its groups are forgotten: those that
+    /// are still there notice and join again, and nobody waits for the sessions of those that died with the broker.
+    pub fn return_to_address(mut self) -> Self {
+        self.return_to_address = true;
+        self
+    }
+
     /// The longest `transaction.timeout.ms` that a producer may ask for; 15 minutes by default.
     pub fn transaction_max_timeout(mut self, timeout: Duration) -> Self {
         self.transaction_max_timeout = timeout;
@@ -160,6 +168,7 @@ impl Broker {
             topics: BTreeMap::new(),
             auto_create: None,
             transaction_max_timeout: Duration::from_secs(15 * 60),
+            return_to_address: false,
         }
     }
 
@@ -190,6 +199,11 @@ impl Broker {
         if let Some(clients) = clients {
             clients.wait_until_idle(quiet);
         }
+    }
+
+    /// Why it answers nothing any more, though it was not stopped: a write to its folder failed. It has to be started again.
+    pub fn failure(&self) -> Option<String> {
+        self.core().and_then(|core| core.lock().broken.clone())
     }
 
     /// Moves the broker's clock forward. When this returns, sessions, transactions and retention that are over by then have ended.
@@ -235,7 +249,14 @@ impl Broker {
         self.builder.check_topics()?;
         let folder = self.builder.folder.as_deref().map(|path| Folder::open(path, "").map(Arc::new)).transpose()?;
         let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
-        let listeners = listening.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
+        let former = folder.as_ref().map_or("", |folder| folder.former_address());
+        let mut listeners = Vec::new();
+        for (number, listen) in listening.iter().enumerate() {
+            let wanted = number == 0 && self.builder.return_to_address && !former.is_empty();
+            let again = Listen { address: former.to_owned(), advertised: None };
+            let returned = wanted.then(|| Listener::bind(&again).ok()).flatten();
+            listeners.push(returned.map_or_else(|| Listener::bind(listen), Ok)?);
+        }
         for (listen, listener) in listening.iter_mut().zip(&listeners) {
             listen.address = listener.local().to_string();
         }
@@ -253,7 +274,8 @@ impl Broker {
         }
         // Clients that were connected to another address cannot come back: nobody has to wait for their sessions to end.
         let former = folder.as_ref().map_or("", |folder| folder.former_address());
-        if !former.is_empty() && addresses.first().is_some_and(|first| first.to_string() != former) {
+        let moved = !former.is_empty() && addresses.first().is_some_and(|first| first.to_string() != former);
+        if moved || self.builder.return_to_address {
             for image in state.groups.forget_members(self.clock.now()) {
                 state.journal(&Entry::Group(image))?;
             }

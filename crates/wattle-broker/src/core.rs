@@ -40,8 +40,8 @@ pub(crate) struct State {
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     pub(crate) journal: Journal,
-    /// Set when a write failed: nothing is answered any more.
-    pub(crate) broken: bool,
+    /// Why nothing is answered any more: a write failed.
+    pub(crate) broken: Option<String>,
     /// The data folder; none in memory.
     pub(crate) folder: Option<Arc<Folder>>,
 }
@@ -60,10 +60,10 @@ impl State {
 
     /// Nothing is answered from now on: what is on disk may be less than what is in memory.
     pub(crate) fn break_down(&mut self, error: &Error) {
-        if !self.broken {
+        if self.broken.is_none() {
             let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
             tracing::error!(%error, cause, "the broker stops answering; free the disk or mend the folder, then start it again");
-            self.broken = true;
+            self.broken = Some(if cause.is_empty() { error.to_string() } else { format!("{error}: {cause}") });
         }
     }
 
@@ -207,9 +207,9 @@ impl Core {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
-            if !state.broken {
+            if state.broken.is_none() {
                 tracing::error!("a request panicked; the broker stops answering, start it again");
-                state.broken = true;
+                state.broken = Some("a request panicked".into());
             }
             state
         })
@@ -223,11 +223,11 @@ impl Core {
         state: MutexGuard<'a, State>,
         at_most: Duration,
     ) -> Option<MutexGuard<'a, State>> {
-        if self.is_stopping() || state.broken {
+        if self.is_stopping() || state.broken.is_some() {
             return None;
         }
         let (state, _) = condvar.wait_timeout(state, at_most.min(LOOK_AGAIN)).unwrap_or_else(PoisonError::into_inner);
-        (!self.is_stopping() && !state.broken).then_some(state)
+        (!self.is_stopping() && state.broken.is_none()).then_some(state)
     }
 
     /// Whether requests are answered no more.

@@ -111,10 +111,12 @@ fn check_version(path: &Path) -> Result<bool, Error> {
     let foreign = |reason: String| Error::Foreign { path: path.to_owned(), reason };
     let file = path.join("wattle-broker");
     if !file.exists() {
-        return match names(path)?.into_iter().find(|name| !BEGINNINGS.contains(&name.as_str())) {
-            Some(name) => Err(foreign(format!("it is not empty, there is {name}"))),
-            None => Ok(true),
-        };
+        match names(path)?.into_iter().find(|name| !BEGINNINGS.contains(&name.as_str())) {
+            None => return Ok(true),
+            // Another broker may have created the folder between the two looks: then the version file is there now.
+            Some(_) if file.exists() => {}
+            Some(name) => return Err(foreign(format!("it is not empty, there is {name}"))),
+        }
     }
     let version = fs::read(&file).map_err(Error::io(&file, "read it"))?;
     match version.strip_prefix(&VERSION[..7]) {

@@ -26,7 +26,7 @@ pub(crate) fn start(core: Arc<Core>, clients: Arc<Clients>) -> thread::JoinHandl
                 cleaned = Instant::now();
             }
             keep_house(&core, clean);
-            if core.lock().broken {
+            if core.lock().broken.is_some() {
                 clients.disconnect_all();
             }
         }
@@ -38,7 +38,7 @@ pub(crate) fn start(core: Arc<Core>, clients: Arc<Clients>) -> thread::JoinHandl
 pub(crate) fn keep_house(core: &Core, clean: bool) {
     let now = core.clock.now();
     let mut state = core.lock();
-    if state.broken || core.is_stopping() {
+    if state.broken.is_some() || core.is_stopping() {
         return;
     }
     let done = expire(&mut state, now).and_then(|changed| {

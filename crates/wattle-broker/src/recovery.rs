@@ -36,7 +36,7 @@ pub(crate) fn recover(folder: Option<Arc<Folder>>, now: Millis) -> Result<(State
         groups: replay.groups,
         transactions: replay.transactions,
         journal,
-        broken: false,
+        broken: None,
         folder,
     };
     if replay.cluster_id.is_none() {

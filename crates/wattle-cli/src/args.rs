@@ -108,7 +108,7 @@ pub(crate) struct TailArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BrokerArgs {
     /// Where it listens
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092", value_parser = address)]
     pub(crate) listen: String,
     /// The folder with its data
     #[arg(long, value_name = "DIR", default_value = crate::embedded::FOLDER)]
@@ -168,6 +168,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+fn address(text: &str) -> Result<String, String> {
+    let parts =
+        text.rsplit_once(':').filter(|(host, _)| !host.is_empty() && (!host.contains(':') || host.starts_with('[')));
+    match parts.map(|(_, port)| port.parse::<u16>()) {
+        Some(Ok(_)) => Ok(text.to_owned()),
+        _ => Err("give HOST:PORT, an IPv6 address in brackets; port 0 is any free one".to_owned()),
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<u64>() {
         Ok(seconds) if (1..=86_400).contains(&seconds) => Ok(Duration::from_secs(seconds)),
@@ -214,6 +223,16 @@ mod tests {
         let parsed = Cli::try_parse_from(["wattle", "check", "f.yaml", "--embedded"]).expect("is legal");
         let Command::Check(args) = parsed.command else { panic!("check was asked for") };
         assert_eq!(args.brokers.get().as_deref(), Some("embedded"));
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for good in ["127.0.0.1:9092", "localhost:0", "[::1]:9092"] {
+            assert_eq!(address(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "localhost", ":9092", "::1", "a:b", "a:70000"] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use wattle::Stop;
 use wattle_broker::Broker;
 
 use crate::args::BrokerArgs;
-use crate::embedded::refused;
+use crate::embedded::{broken, refused};
 use crate::failure::Failure;
 use crate::signals::Listener;
 use crate::status::Status;
@@ -28,6 +28,9 @@ pub(crate) fn run(args: &BrokerArgs, status: Status) -> Result<(), Failure> {
     status.note(&format!("broker on {}, data in {data} (development only; Ctrl-C ends it)", broker.address()));
     while !stop.is_stopped() {
         stop.wait(GLANCE);
+        if let Some(failure) = broken(&broker) {
+            return Err(failure);
+        }
     }
     broker.stop();
     Ok(())

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ const SETTINGS: &[(&str, &str)] = &[("retention.ms", "-1")];
 /// How long a broker that is just being opened or closed by another process is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+/// How often the broker is looked at.
+const GLANCE: Duration = Duration::from_millis(200);
 /// Our own clients' connections end a moment after them.
 const AFTERGLOW: Duration = Duration::from_secs(1);
 
@@ -34,7 +37,7 @@ pub(crate) struct Embedded {
 
 enum Role {
     /// It lives in this process.
-    Host(Box<Broker>),
+    Host(Arc<Broker>),
     /// It lives in another one, which stays as long as somebody is connected to it.
     Guest { pid: u32 },
 }
@@ -44,8 +47,13 @@ impl Embedded {
     pub(crate) fn open(status: Status) -> Result<Self, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Broker::builder().folder(FOLDER).start() {
-                Ok(broker) => return Ok(Embedded { address: broker.address(), role: Role::Host(Box::new(broker)) }),
+            // At its former address, where others may still wait for it.
+            match Broker::builder().folder(FOLDER).return_to_address().start() {
+                Ok(broker) => {
+                    let (address, broker) = (broker.address(), Arc::new(broker));
+                    watch(Arc::downgrade(&broker), status)?;
+                    return Ok(Embedded { address, role: Role::Host(broker) });
+                }
                 // It may be ending: then there is nobody who answers, and the folder is free soon.
                 Err(Error::InUse { address, pid, .. }) => match take_seat(&address) {
                     Ok(seat) => {
@@ -108,6 +116,31 @@ fn take_seat(address: &str) -> io::Result<TcpStream> {
     seat.read_exact(&mut [0; 4])?;
     seat.set_read_timeout(None)?;
     Ok(seat)
+}
+
+/// Ends the process when its broker answers nothing any more: everything that waits for it would wait for ever.
+fn watch(broker: Weak<Broker>, status: Status) -> Result<(), Failure> {
+    let watch = move || {
+        while let Some(broker) = broker.upgrade() {
+            if let Some(failure) = broken(&broker) {
+                status.failure(&failure);
+                std::process::exit(failure.exit as i32);
+            }
+            drop(broker);
+            thread::sleep(GLANCE);
+        }
+    };
+    let started = thread::Builder::new().name("broker-watch".into()).spawn(watch);
+    started.map(drop).map_err(|error| Failure::new(Exit::Failed, format!("cannot watch the embedded broker: {error}")))
+}
+
+/// Why a broker stopped answering, if it did.
+pub(crate) fn broken(broker: &Broker) -> Option<Failure> {
+    let text = format!(
+        "the broker cannot go on: {}; what it has answered is kept, and the next start goes on behind it",
+        broker.failure()?
+    );
+    Some(Failure::new(Exit::Failed, text))
 }
 
 /// Holds the seat until this process ends. Nothing more is said there: a read returns when the broker has gone.

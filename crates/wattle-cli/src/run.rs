@@ -21,6 +21,8 @@ const RATE_INTERVAL: Duration = Duration::from_secs(5);
 /// Runs the file's streams until they have ended, or a signal comes. An embedded broker is left in `embedded`, since others may
 /// still use it.
 pub(crate) fn run(args: &RunArgs, status: &mut Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
+    let stop = Stop::new();
+    let listener = Listener::start(stop.clone(), args.grace_period, *status)?;
     let mut plan = load(&args.file, args.brokers.get())?;
     let topics = plan.embedded_topics();
     if topics.is_some() {
@@ -33,8 +35,6 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status, embedded: &mut Option<Emb
         broker.create_missing(&topics, &status)?;
     }
     let told: HashMap<String, Told> = plan.streams.iter().map(|s| (s.id().to_owned(), Told::of(s))).collect();
-    let stop = Stop::new();
-    let listener = Listener::start(stop.clone(), args.grace_period, status)?;
     let running = wattle_pipeline::start(plan, RunOptions { drain: args.drain, stop: stop.clone() })?;
     listener.watch(running.streams());
     let rates = status.is_live().then(|| Rates::start(running.streams(), status));

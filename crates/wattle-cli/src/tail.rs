@@ -28,6 +28,8 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) fn run(args: &TailArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
     const NONE: &str =
         "no brokers are named: give --brokers host:port, or set WATTLE_BROKERS; for the embedded broker, --embedded";
+    let stop = Stop::new();
+    let _listener = Listener::start(stop.clone(), GRACE, *status)?;
     let mut brokers = args.brokers.get().ok_or_else(|| Failure::refused(NONE))?;
     if brokers == EMBEDDED {
         brokers = embedded.insert(Embedded::open(*status)?).address().to_owned();
@@ -37,8 +39,6 @@ pub(crate) fn run(args: &TailArgs, status: &Status, embedded: &mut Option<Embedd
     if status.is_live() && !args.from_beginning {
         status.note(&format!("waiting for new records of {} (Ctrl-C ends)", args.topic));
     }
-    let stop = Stop::new();
-    let _listener = Listener::start(stop.clone(), GRACE, *status)?;
     match print(tail, args.count, &stop) {
         Ok(()) => Ok(()),
         Err(Ended::Kafka(error)) => Err(error.into()),

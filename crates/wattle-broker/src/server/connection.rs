@@ -124,7 +124,7 @@ impl Connection {
     }
 
     fn handle(&self, request: RequestKind, version: i16, client: &Client) -> Result<ResponseKind, End> {
-        if self.core.is_stopping() || self.core.lock().broken {
+        if self.core.is_stopping() || self.core.lock().broken.is_some() {
             return Err(End::Dropped);
         }
         Ok(api::handle(&self.core, request, version, client, &self.advertised)?)

@@ -1,7 +1,7 @@
 //! A file as a source: each line that is not blank is a record, its line number the offset. The last line needs no end; it is the last
 //! of the run then, even if the file grows meanwhile.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -30,8 +30,23 @@ impl FileSource<BufReader<File>> {
     }
 }
 
+/// Refuses what has no place that could be found again. Asked before it is opened: the opening of a pipe waits for a writer.
+pub(super) fn check_regular(path: &Path) -> Result<(), Error> {
+    if fs::metadata(path).map_err(|source| failed("open", path, source))?.is_file() {
+        return Ok(());
+    }
+    let path = path.display();
+    let text =
+        format!("{path} is no regular file, and a start could not find its place in it again: remove exactly_once");
+    Err(Error::Cursor { text })
+}
+
 fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(|source| Error::Io { what: format!("open {}", path.display()), source })
+    File::open(path).map_err(|source| failed("open", path, source))
+}
+
+fn failed(what: &str, path: &Path, source: io::Error) -> Error {
+    Error::Io { what: format!("{what} {}", path.display()), source }
 }
 
 impl<R: BufRead> FileSource<R> {
@@ -72,8 +87,8 @@ impl<R: BufRead> FileSource<R> {
 
     /// Goes behind the cursor.
     fn follow(&mut self, cursor: &FileCursor) -> Result<(), Error> {
-        let what = format!("read {} again", self.path.display());
-        let failed = |source| Error::Io { what: what.clone(), source };
+        let path = self.path.clone();
+        let failed = |source| failed("read again", &path, source);
         let mut trail = Trail::new();
         if let Err(found) = trail.follow(cursor, &mut self.reader).map_err(failed)? {
             return Err(cursor.refuse(&self.path, &found));
@@ -96,15 +111,8 @@ impl<R: BufRead> FileSource<R> {
 
 impl Resume for FileSource<BufReader<File>> {
     fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error> {
-        let file = open(&self.path)?;
-        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            let path = self.path.display();
-            let text = format!(
-                "{path} is no regular file, and a start could not find its place in it again: remove exactly_once"
-            );
-            return Err(Error::Cursor { text });
-        }
-        let reader = BufReader::with_capacity(1 << 17, file);
+        check_regular(&self.path)?;
+        let reader = BufReader::with_capacity(1 << 17, open(&self.path)?);
         *self = FileSource { trail: Some(Trail::new()), ..FileSource::new(std::mem::take(&mut self.path), reader) };
         match cursor {
             Some(bytes) => self.follow(&FileCursor::decode(bytes, &self.path)?),
@@ -227,8 +235,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_again_is_refused() {
-        let mut source = FileSource::open(Path::new("/dev/null")).unwrap();
-        assert!(matches!(source.resume(None), Err(Error::Cursor { .. })));
+        for path in ["/dev/null", "/dev"] {
+            assert!(matches!(check_regular(Path::new(path)), Err(Error::Cursor { .. })), "{path}");
+        }
     }
 
     fn lines(text: &[u8], max_poll_records: usize) -> Vec<Vec<(i64, String)>> {

@@ -9,7 +9,7 @@ use wattle::{
     SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
 };
 
-use super::file::FileSource;
+use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch};
@@ -220,9 +220,9 @@ impl SourceBody {
         let SourceBody { input, chain, delivery, dead_letter_topic, limits, metrics } = self;
         let dead_letter_topic = dead_letter_topic.as_deref();
         let open = || -> Result<Box<dyn Resume>, Error> {
-            Ok(match input {
+            Ok(match &input {
                 Input::File(file) => Box::new(FileSource::open(&file.path)?),
-                Input::Generate(input) => Box::new(GenerateSource::new(input)),
+                Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
                 Input::Kafka(_) => unreachable!("a kafka input has a worker"),
             })
         };
@@ -232,6 +232,9 @@ impl SourceBody {
                 run_source(&mut *open()?, &chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
             }
             SourceDelivery::ExactlyOnce(config) => {
+                if let Input::File(file) = &input {
+                    check_regular(&file.path)?;
+                }
                 run_source_exactly_once(&mut *open()?, &chain, &config, dead_letter_topic, &limits, &metrics, stop)
             }
         };

@@ -32,6 +32,7 @@ pub(crate) struct FileInput {
     pub(crate) path: PathBuf,
 }
 
+#[derive(Clone)]
 pub(crate) struct GenerateInput {
     /// The value of every record.
     pub(crate) value: Vec<u8>,
