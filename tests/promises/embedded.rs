@@ -188,16 +188,30 @@ pub(super) fn a_signal_ends_a_process_that_stays_for_others(room: &Room) {
     assert_eq!(host.wait_exit(PATIENCE), 0, "log: {}", host.stderr());
 }
 
-pub(super) fn a_process_whose_broker_has_ended_says_so(room: &Room) {
+/// The next process that opens the folder answers at the same address.
+pub(super) fn a_process_whose_broker_has_ended_says_so_and_goes_on_with_the_next(room: &Room) {
     let mut host = room.run_with(COPY, &["--embedded"]);
     let guests = [guest(room, &host), room.wattle(&["tail", "lines", "--embedded", "--from-beginning"])];
-    Load { address: host.wait_broker(), topics: vec!["lines".to_owned()], partitions: 3 }.send(0..1);
+    let load = Load { address: host.wait_broker(), topics: vec!["lines".to_owned()], partitions: 3 };
+    load.send(0..1);
     wait_until("tail prints the record", PATIENCE, || guests[1].stdout().len() == 1);
     assert!(host.kill(), "it was there to be killed");
     let said = format!("the embedded broker of process {} has ended", host.pid());
     for guest in &guests {
         guest.wait_says(&[&said, &host.wait_broker()], PATIENCE);
     }
+    let mut next = room.run_with(COPY, &["--embedded"]);
+    assert_eq!(next.wait_broker(), host.wait_broker());
+    load.send(1..2);
+    wait_until("tail prints the second record", PATIENCE, || guests[1].stdout().len() == 2);
+    let cluster = Cluster::new(next.wait_broker());
+    cluster.group("copy").wait_drained(&["lines"], PATIENCE);
+    Ledger::of(&cluster, "copies").assert_exact(0..2);
+    for mut process in guests {
+        process.stop_cleanly();
+    }
+    drop(cluster); // it is a client too
+    next.stop_cleanly();
 }
 
 /// The record that it fails over comes when the other process has joined.

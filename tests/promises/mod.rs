@@ -105,7 +105,7 @@ promises! {
         a_run_that_is_killed_with_its_broker_goes_on_at_once (embedded only: "the command starts it"),
         a_second_process_joins_the_broker_which_stays_until_it_has_ended (embedded only: "the command starts it"),
         a_signal_ends_a_process_that_stays_for_others (embedded only: "the command starts it"),
-        a_process_whose_broker_has_ended_says_so (embedded only: "the command starts it"),
+        a_process_whose_broker_has_ended_says_so_and_goes_on_with_the_next (embedded only: "the command starts it"),
         a_failed_run_that_stays_for_others_has_still_failed (embedded only: "the command starts it"),
         without_any_broker_the_embedded_one_is_mentioned (embedded only: "the command would start it"),
         the_environment_does_not_stop_the_embedded_broker (embedded only: "the command starts it");

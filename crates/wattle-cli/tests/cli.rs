@@ -101,11 +101,11 @@ fn a_sound_file_shows_its_plan() {
 #[test]
 fn the_pipeline_in_the_readme_is_sound() {
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
-    let (_, rest) = readme.split_once("```yaml\nstreams:").expect("the readme shows a pipeline");
+    let (_, rest) = readme.split_once("```yaml\nbrokers: embedded").expect("the readme shows a pipeline");
     let (pipeline, _) = rest.split_once("```").unwrap();
     let folder = Folder::new("readme");
-    let file = folder.file(&format!("streams:{pipeline}"));
-    let output = wattle(&["check", &file, "--brokers", "localhost:9092"]).output().unwrap();
+    let file = folder.file(&format!("brokers: embedded{pipeline}"));
+    let output = wattle(&["check", &file]).output().unwrap();
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("exactly once"), "{}", stdout(&output));
 }
