@@ -129,6 +129,8 @@ pub(super) fn released_after(room: &Room, part: &str, api: Api, scopes: Scopes) 
     let cluster = room.cluster();
     let group = cluster.group(&dead.pipeline.consumer_group);
     group.wait_drained(&[&dead.input], PATIENCE);
+    // What the old owner has written is in the way of readers until its transaction ends.
+    cluster.wait_settled(&[&dead.output]);
     Ledger::of(cluster, &dead.output).assert_exact(0..RECORDS);
     let positions = group.committed(&dead.input);
     dead.hold.release();

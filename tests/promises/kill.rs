@@ -1,25 +1,18 @@
 //! `kill -9`, again and again, with everything else that goes wrong in a bad night.
 
-use std::convert::identity;
-use std::time::Duration;
-
 use crate::harness::cluster::Cluster;
 use crate::harness::ledger::Ledger;
 use crate::harness::load::Load;
 use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
+use std::time::Duration;
 
 const PARTITIONS: i32 = 6;
 
 /// Three input topics of six partitions. One process is killed and started again many times, a second one joins and leaves,
 /// the broker is killed once; all records were there before, so that every kill meets records in flight.
 pub(super) fn any_number_of_kills_neither_loses_nor_doubles_a_record(room: &Room) {
-    kills(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn kills(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (kills, records) = room.number((4, 60_000), (20, 600_000));
     let broker = room.own_broker();
     let cluster = broker.cluster();
@@ -31,7 +24,7 @@ pub(super) fn kills(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     }
     let load = Load { address: broker.address(), topics: topics.map(str::to_owned).to_vec(), partitions: PARTITIONS };
     load.send(0..records);
-    let mut pipeline = scope(Pipeline::copy(&broker.address(), &room.group(), &topics, &output));
+    let mut pipeline = Pipeline::copy(&broker.address(), &room.group(), &topics, &output);
     pipeline.batch = "{max_poll_records: 200}";
     let mut process = room.run(&pipeline);
     let mut at = 0;

@@ -89,8 +89,13 @@ pub(super) fn static_member(room: &Room, scope: fn(Pipeline) -> Pipeline) {
 
 /// A second process with the same `group_instance_id` takes the place of the first one, which ends and says why.
 pub(super) fn a_static_member_that_is_there_twice_is_loud(room: &Room) {
+    there_twice(room, identity);
+}
+
+/// See [`joins_and_leaves`].
+pub(super) fn there_twice(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
-    let mut pipeline = room.copy(&[&input], &output);
+    let mut pipeline = scope(room.copy(&[&input], &output));
     pipeline.group_instance_id = Some("one".into());
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 2).start(0, 1000);

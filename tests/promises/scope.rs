@@ -11,7 +11,7 @@ use crate::harness::proxy::Api;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 use crate::promises::handover::{self, Scopes};
-use crate::promises::{kill, order, pending, rebalance, zombie};
+use crate::promises::{order, outage, pending, rebalance, start, zombie};
 use nix::sys::signal::Signal;
 use rdkafka::producer::BaseRecord;
 
@@ -66,8 +66,8 @@ pub(super) fn workers_join_and_leave_under_load(room: &Room) {
     rebalance::joins_and_leaves(room, Pipeline::scope_worker);
 }
 
-pub(super) fn kills_and_a_dying_broker_neither_lose_nor_double_a_record_of_a_worker(room: &Room) {
-    kill::kills(room, |pipeline| Pipeline { transaction_timeout: Some("5s"), ..pipeline.scope_worker() });
+pub(super) fn a_broker_that_is_killed_under_a_worker_loses_and_doubles_nothing(room: &Room) {
+    outage::dies_under_load(room, Pipeline::scope_worker);
 }
 
 /// Its positions are under way when another process joins, for longer than the group waits. The new owner begins before them; then they
@@ -116,6 +116,14 @@ pub(super) fn a_workers_transaction_that_the_broker_timed_out_is_processed_again
 /// Its transaction would be waited for for 60 s otherwise; the promise is about 20 s.
 pub(super) fn a_worker_with_an_instance_id_ends_its_own_transaction_when_it_restarts(room: &Room) {
     rebalance::static_member(room, |pipeline| Pipeline { transaction_timeout: Some("60s"), ..pipeline.scope_worker() });
+}
+
+pub(super) fn two_workers_with_one_instance_id_are_loud(room: &Room) {
+    rebalance::there_twice(room, Pipeline::scope_worker);
+}
+
+pub(super) fn a_new_group_of_workers_loses_nothing_after_its_first_start(room: &Room) {
+    start::crashes_before_its_first_batch(room, Pipeline::scope_worker);
 }
 
 pub(super) fn a_workers_late_commit_before_the_takeover_is_not_repeated(room: &Room) {

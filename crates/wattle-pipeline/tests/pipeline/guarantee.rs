@@ -24,7 +24,10 @@ fn a_worker_may_have_one_transaction_for_all_its_partitions() {
     accepted(&stream(&start, PAIRED_OUT));
     let key = "output.transaction_scope";
     refuses(&stream(PAIRED_IN, &format!("{PAIRED_OUT}, transaction_scope: all")), &[key, "task, worker"]);
-    refuses(&stream(KAFKA_IN, &format!("{KAFKA_OUT}, transaction_scope: worker")), &[key, "without exactly_once: true"]);
+    refuses(
+        &stream(KAFKA_IN, &format!("{KAFKA_OUT}, transaction_scope: worker")),
+        &[key, "without exactly_once: true"],
+    );
     for input in ["type: file, path: x", "type: generate, context: x"] {
         let output = "type: kafka, topic: b, exactly_once: true, transactional_id: t, transaction_scope: worker";
         refuses(&stream(input, output), &[key, "generation", "no consumer group", "remove"]);

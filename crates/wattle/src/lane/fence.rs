@@ -186,8 +186,9 @@ pub(super) fn open<S>(
         let lane = lane.clone();
         shared.consumer.split(topic, *partition, move || lane.unpark())
     });
-    let queues =
-        queues.collect::<Result<_, _>>().map_err(|source| Error::Kafka { what: failed("split the queues of"), source })?;
+    let queues = queues
+        .collect::<Result<_, _>>()
+        .map_err(|source| Error::Kafka { what: failed("split the queues of"), source })?;
     if let Err(source) = shared.consumer.begin(&places, SEEK) {
         // A rebalance may take the partitions away between the check and the seek; then the seek had nothing to seek in.
         if !shared.assignment.is_current(number, incarnation) {
