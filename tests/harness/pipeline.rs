@@ -20,7 +20,7 @@ pub(crate) struct Pipeline {
     /// Items of the list of processors, as YAML flow.
     pub(crate) processors: Vec<String>,
     /// `batch`, as YAML flow.
-    pub(crate) batch: &'static str,
+    pub(crate) batch: String,
     /// More of the input's `client`, as inside of a YAML flow map.
     pub(crate) consumer: &'static str,
     /// `client` of the output, as YAML flow.
@@ -43,7 +43,7 @@ impl Pipeline {
             transaction_timeout: None,
             error_output: None,
             processors: Vec::new(),
-            batch: "{}",
+            batch: "{}".to_owned(),
             consumer: "",
             producer: "{}",
         }

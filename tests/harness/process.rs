@@ -26,12 +26,19 @@ pub(crate) struct Process {
 type Lines = Arc<Mutex<Vec<String>>>;
 
 impl Process {
-    /// Starts `binary` in `folder`. The environment says nothing about brokers.
-    pub(crate) fn spawn(binary: &Path, folder: &Path, arguments: &[&str], watchdog: &Arc<Watchdog>) -> Self {
+    /// Starts `binary` in `folder`. Its environment names `brokers`, or none.
+    pub(crate) fn spawn(
+        binary: &Path,
+        folder: &Path,
+        brokers: Option<&str>,
+        arguments: &[&str],
+        watchdog: &Arc<Watchdog>,
+    ) -> Self {
         let mut child = Command::new(binary)
             .args(arguments)
             .current_dir(folder)
             .env_remove("WATTLE_BROKERS")
+            .envs(brokers.map(|brokers| ("WATTLE_BROKERS", brokers)))
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -45,6 +52,19 @@ impl Process {
             collect(child.stderr.take().expect("piped"), &stderr),
         ];
         Process { child, watchdog: Arc::clone(watchdog), stdout, stderr, readers }
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where the embedded broker answers that it runs or has joined, as it says.
+    pub(crate) fn wait_broker(&self) -> String {
+        wait_for("a log line with the embedded broker's address", PATIENCE, || {
+            let lines = lock(&self.stderr);
+            lines.iter().find_map(|line| Some(line.split_once(", data in ")?.0.rsplit_once(' ')?.1.to_owned()))
+        })
     }
 
     /// Everything it has written to its standard output.

@@ -35,6 +35,12 @@ impl Room {
         if self.context.full() { full } else { small }
     }
 
+    /// `batch`, as YAML flow, with about so many records, so that a run takes long enough for a fault to meet it: fewer where the broker
+    /// is quick.
+    pub(crate) fn batch(&self, records: usize) -> String {
+        format!("{{max_poll_records: {}}}", (records / self.kind.pace).max(1))
+    }
+
     /// The shared broker.
     pub(crate) fn broker(&self) -> &Broker {
         self.context.shared_broker(self.kind)
@@ -109,13 +115,18 @@ impl Room {
 
     /// Starts `wattle` with these arguments.
     pub(crate) fn wattle(&self, arguments: &[&str]) -> Process {
-        Process::spawn(self.context.binary(), &self.folder, arguments, self.context.watchdog())
+        Process::spawn(self.context.binary(), &self.folder, None, arguments, self.context.watchdog())
+    }
+
+    /// The same in an environment that names these brokers.
+    pub(crate) fn wattle_beside(&self, brokers: &str, arguments: &[&str]) -> Process {
+        Process::spawn(self.context.binary(), &self.folder, Some(brokers), arguments, self.context.watchdog())
     }
 
     /// Starts this test's own binary as a client with these arguments.
     pub(crate) fn client(&self, arguments: &[String]) -> Process {
         let exe = std::env::current_exe().expect("the path of this test");
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Process::spawn(&exe, &self.folder, &arguments, self.context.watchdog())
+        Process::spawn(&exe, &self.folder, None, &arguments, self.context.watchdog())
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn any_number_of_kills_neither_loses_nor_doubles_a_record(room: &Room
     let load = Load { address: broker.address(), topics: topics.map(str::to_owned).to_vec(), partitions: PARTITIONS };
     load.send(0..records);
     let mut pipeline = Pipeline::copy(&broker.address(), &room.group(), &topics, &output);
-    pipeline.batch = "{max_poll_records: 200}";
+    pipeline.batch = room.batch(200);
     let mut process = room.run(&pipeline);
     let mut at = 0;
     for n in 1..=kills {

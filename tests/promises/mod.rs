@@ -102,6 +102,37 @@ promises! {
         a_start_waits_for_an_open_transaction_in_the_changelog,
         a_changelog_that_would_lose_the_cursor_is_refused,
         generated_records_go_on_behind_the_last_one;
+    hooks:
+        a_refused_commit_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        a_commit_that_is_done_and_answered_with_an_error_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        a_commit_that_is_lost_or_late_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        a_commit_without_an_answer_until_the_transactions_timeout_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        refused_positions_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        positions_that_are_taken_and_answered_with_an_error_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        a_transaction_that_does_not_get_its_partitions_or_its_group_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        outputs_that_are_refused_in_part_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        outputs_without_an_answer_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
+        a_start_with_coordinators_that_are_not_ready_loses_and_doubles_nothing (embedded only: "it takes a hook"),
+        a_member_that_hears_bad_news_loses_and_doubles_nothing (embedded only: "it takes a hook"),
+        a_fetch_that_is_held_stops_no_other_member (embedded only: "it takes a hook"),
+        records_of_a_transaction_that_expires_are_not_processed (embedded only: "it takes a hook"),
+        a_member_whose_session_ends_in_a_commit_writes_nothing_more (embedded only: "it takes a hook"),
+        a_transaction_that_expires_before_its_commit_is_processed_again (embedded only: "it takes a hook"),
+        a_cursor_whose_commit_is_lost_late_or_fenced_is_neither_lost_nor_doubled (embedded only: "it takes a hook");
+    embedded:
+        the_first_run_needs_no_broker_and_no_topic (embedded only: "the command starts it"),
+        a_run_that_is_killed_with_its_broker_goes_on_at_once (embedded only: "the command starts it"),
+        a_second_process_joins_the_broker_which_stays_until_it_has_ended (embedded only: "the command starts it"),
+        a_signal_ends_a_process_that_stays_for_others (embedded only: "the command starts it"),
+        a_process_whose_broker_has_ended_says_so (embedded only: "the command starts it"),
+        a_failed_run_that_stays_for_others_has_still_failed (embedded only: "the command starts it"),
+        without_any_broker_the_embedded_one_is_mentioned (embedded only: "the command would start it"),
+        the_environment_does_not_stop_the_embedded_broker (embedded only: "the command starts it");
+    alone:
+        a_broker_alone_serves_the_runs_of_its_folder (embedded only: "the command is the broker"),
+        a_broker_that_cannot_be_is_refused_with_the_place (embedded only: "the command is the broker"),
+        a_corrupt_journal_is_refused_with_the_byte (embedded only: "the command is the broker"),
+        a_broker_process_that_is_killed_again_and_again_loses_and_doubles_nothing (embedded only: "the command is the broker");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }

@@ -30,7 +30,7 @@ fn noise(length: u64) -> String {
 pub(super) fn a_refused_output_commits_nothing_and_names_the_record(room: &Room) {
     let (input, output) = large_record_in(room);
     let mut pipeline = room.copy(&[&input], &output);
-    pipeline.batch = "{commit_interval: 2s}";
+    pipeline.batch = "{commit_interval: 2s}".to_owned();
     let mut process = room.run(&pipeline);
     assert_eq!(process.wait_exit(PATIENCE), 1);
     assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);

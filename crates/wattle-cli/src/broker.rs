@@ -19,8 +19,11 @@ const GLANCE: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &BrokerArgs, status: Status) -> Result<(), Failure> {
     let stop = Stop::new();
     let _listener = Listener::start(stop.clone(), GRACE, status)?;
-    let builder = Broker::builder().listen(&args.listen).folder(&args.data);
-    let broker = builder.auto_create_topics(args.auto_create_topics).start().map_err(|error| refused(&error))?;
+    let mut builder = Broker::builder().listen(&args.listen).folder(&args.data);
+    if args.auto_create_topics > 0 {
+        builder = builder.auto_create_topics(args.auto_create_topics);
+    }
+    let broker = builder.start().map_err(|error| refused(&error))?;
     let data = args.data.display();
     status.note(&format!("broker on {}, data in {data} (development only; Ctrl-C ends it)", broker.address()));
     while !stop.is_stopped() {

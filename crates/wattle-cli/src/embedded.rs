@@ -34,21 +34,24 @@ pub(crate) struct Embedded {
 
 enum Role {
     /// It lives in this process.
-    Host(Broker),
+    Host(Box<Broker>),
     /// It lives in another one, which stays as long as somebody is connected to it.
-    Guest { pid: u32, _seat: TcpStream },
+    Guest { pid: u32 },
 }
 
 impl Embedded {
-    /// Opens the folder, or joins the process that has it open.
-    pub(crate) fn open() -> Result<Self, Failure> {
+    /// Opens the folder, or joins the process that has it open; tells `status` when that one ends too early.
+    pub(crate) fn open(status: Status) -> Result<Self, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match Broker::builder().folder(FOLDER).start() {
-                Ok(broker) => return Ok(Embedded { address: broker.address(), role: Role::Host(broker) }),
+                Ok(broker) => return Ok(Embedded { address: broker.address(), role: Role::Host(Box::new(broker)) }),
                 // It may be ending: then there is nobody who answers, and the folder is free soon.
                 Err(Error::InUse { address, pid, .. }) => match take_seat(&address) {
-                    Ok(seat) => return Ok(Embedded { address, role: Role::Guest { pid, _seat: seat } }),
+                    Ok(seat) => {
+                        keep(seat, pid, address.clone(), status)?;
+                        return Ok(Embedded { address, role: Role::Guest { pid } });
+                    }
                     Err(error) if Instant::now() > deadline => return Err(no_answer(&address, pid, &error)),
                     Err(_) => thread::sleep(PAUSE),
                 },
@@ -103,7 +106,19 @@ fn take_seat(address: &str) -> io::Result<TcpStream> {
     seat.set_read_timeout(Some(PATIENCE))?;
     seat.write_all(&ASK)?;
     seat.read_exact(&mut [0; 4])?;
+    seat.set_read_timeout(None)?;
     Ok(seat)
+}
+
+/// Holds the seat until this process ends. Nothing more is said there: a read returns when the broker has gone.
+fn keep(mut seat: TcpStream, pid: u32, address: String, status: Status) -> Result<(), Failure> {
+    let watch = move || {
+        let answer = io::copy(&mut seat, &mut io::sink());
+        tracing::debug!(?answer, "the embedded broker closed the connection");
+        status.note(&format!("the embedded broker of process {pid} has ended; nothing goes on unless it comes back on {address} (Ctrl-C ends)"));
+    };
+    let started = thread::Builder::new().name("seat".into()).spawn(watch);
+    started.map(drop).map_err(|error| Failure::new(Exit::Failed, format!("cannot watch the embedded broker: {error}")))
 }
 
 fn no_answer(address: &str, pid: u32, error: &io::Error) -> Failure {

@@ -32,14 +32,15 @@ fn main() -> ExitCode {
         Command::Broker(args) => broker::run(&args, status),
     };
     let code = match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => {
             status.failure(&failure);
-            ExitCode::from(failure.exit as u8)
+            failure.exit as u8
         }
     };
     if let Some(broker) = embedded {
+        signals::end_with(code);
         broker.leave(&status);
     }
-    code
+    ExitCode::from(code)
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wattle::{Exit, Stop};
+use wattle::Stop;
 use wattle_pipeline::{Outcome, RunOptions, StreamEnd, StreamHandle, StreamPlan};
 
 use crate::args::{RunArgs, VARIABLE};
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status, embedded: &mut Option<Emb
     let mut plan = load(&args.file, args.brokers.get())?;
     let topics = plan.embedded_topics();
     if topics.is_some() {
-        let broker = embedded.insert(Embedded::open()?);
+        let broker = embedded.insert(Embedded::open(*status)?);
         plan.set_embedded_address(broker.address());
     }
     status.planned(&plan, embedded.as_ref());
@@ -166,7 +166,7 @@ impl Watched {
 
 #[cfg(test)]
 mod tests {
-    use wattle::{Error, Snapshot};
+    use wattle::{Error, Exit, Snapshot};
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! SIGINT and SIGTERM: the first asks for a clean stop, the second ends the process.
 
 use std::io;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +14,14 @@ use wattle_pipeline::StreamHandle;
 use crate::failure::Failure;
 use crate::status::Status;
 use crate::text::duration;
+
+/// The code of a process that a signal ends when nothing is left to stop: that of the work it has done.
+static CODE: AtomicU8 = AtomicU8::new(0);
+
+/// A process that stays for others after its own work has ended with this code.
+pub(crate) fn end_with(code: u8) {
+    CODE.store(code, Ordering::Relaxed);
+}
 
 /// Listens for signals while it lives.
 pub(crate) struct Listener {
@@ -107,7 +116,7 @@ impl Watch {
         drop(self);
         while let Ok(event) = events.recv() {
             if matches!(event, Event::Signal) {
-                std::process::exit(0);
+                std::process::exit(CODE.load(Ordering::Relaxed).into());
             }
         }
     }

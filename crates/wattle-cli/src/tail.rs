@@ -30,7 +30,7 @@ pub(crate) fn run(args: &TailArgs, status: &Status, embedded: &mut Option<Embedd
         "no brokers are named: give --brokers host:port, or set WATTLE_BROKERS; for the embedded broker, --embedded";
     let mut brokers = args.brokers.get().ok_or_else(|| Failure::refused(NONE))?;
     if brokers == EMBEDDED {
-        brokers = embedded.insert(Embedded::open()?).address().to_owned();
+        brokers = embedded.insert(Embedded::open(*status)?).address().to_owned();
     }
     let properties = args.client_file.as_deref().map(client_file).transpose()?.unwrap_or_default();
     let tail = Tail::open(&brokers, &args.topic, args.from_beginning, &properties)?;

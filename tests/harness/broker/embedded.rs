@@ -9,7 +9,7 @@ use crate::harness::proxy::Proxy;
 
 /// It needs nothing.
 pub(super) const KIND: Kind =
-    Kind { name: "embedded", missing: || None, new: |folder, _| Ok(Box::new(Embedded::new(folder)?)) };
+    Kind { name: "embedded", pace: 10, missing: || None, new: |folder, _| Ok(Box::new(Embedded::new(folder)?)) };
 
 struct Embedded {
     broker: wattle_broker::Broker,
@@ -49,5 +49,9 @@ impl Server for Embedded {
 
     fn proxy(&self) -> &Proxy {
         &self.proxy
+    }
+
+    fn as_embedded(&self) -> Option<&wattle_broker::Broker> {
+        Some(&self.broker)
     }
 }

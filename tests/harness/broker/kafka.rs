@@ -15,7 +15,7 @@ use crate::harness::watchdog::Watchdog;
 
 /// What `scripts/kafka` starts.
 pub(super) const KIND: Kind =
-    Kind { name: "kafka", missing, new: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)) };
+    Kind { name: "kafka", pace: 1, missing, new: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)) };
 
 /// A single node in a folder. Its second listener is advertised behind a [`Proxy`].
 pub(crate) struct Kafka {

@@ -22,6 +22,8 @@ pub(crate) const KINDS: &[Kind] = &[kafka::KIND, embedded::KIND];
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
+    /// How many times as many transactions a second as on a Kafka.
+    pub(crate) pace: usize,
     /// What it needs and this machine lacks.
     pub(crate) missing: fn() -> Option<&'static str>,
     /// Makes one in a folder of its own, not started yet; what it starts does not outlive the watchdog.
@@ -52,6 +54,11 @@ pub(crate) trait Server: Send + Sync {
 
     /// For what only a Kafka can do.
     fn as_kafka(&self) -> Option<&Kafka> {
+        None
+    }
+
+    /// For what only the project's own broker can do.
+    fn as_embedded(&self) -> Option<&wattle_broker::Broker> {
         None
     }
 }
@@ -101,5 +108,10 @@ impl Broker {
     /// For promises whose list says that they are Kafka's.
     pub(crate) fn kafka(&self) -> &Kafka {
         self.server.as_kafka().expect("its promise is listed for Kafka only")
+    }
+
+    /// For promises whose list says that they are the embedded broker's: its hooks and its clock.
+    pub(crate) fn embedded(&self) -> &wattle_broker::Broker {
+        self.server.as_embedded().expect("its promise is listed for the embedded broker only")
     }
 }

@@ -44,6 +44,16 @@ impl<L: RebalanceListener> Clone for Consumer<L> {
     }
 }
 
+impl<L: RebalanceListener> Drop for Consumer<L> {
+    /// After a fatal error librdkafka refuses to close a consumer, and its destruction waits for the close, some seconds or for ever.
+    /// The worker ends then anyway, so the client is left behind.
+    fn drop(&mut self) {
+        if self.is_dead() {
+            std::mem::forget(self.inner.clone());
+        }
+    }
+}
+
 /// Whether a partition is ours, as the group's coordinator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
@@ -99,6 +109,11 @@ impl<L: RebalanceListener> Consumer<L> {
             Some(Err(error)) if error.rdkafka_error_code() == Some(Code::AutoOffsetReset) => Ok(()),
             Some(Err(error)) => tolerated(error),
         }
+    }
+
+    /// Whether it has met a fatal error: it serves the group no more, and may not even tell of the end of its assignment.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.inner.client().fatal_error().is_some()
     }
 
     /// Gives a partition a queue of its own. `wake` is called from a thread of librdkafka when the queue is empty no longer.

@@ -308,7 +308,12 @@ impl Producer {
                 last = Instant::now();
             }
         }
-        refused.worst.take().map_or(Ok(Delivered), |(code, refused)| Err(Failure::refusal(code, refused)))
+        let Some((code, refused)) = refused.worst.take() else { return Ok(Delivered) };
+        if is_purged(code) {
+            // What was thrown away with its transaction does not tell why.
+            alive()?;
+        }
+        Err(Failure::refusal(code, refused))
     }
 
     fn poll(&mut self, timeout: Duration, refused: &mut Refusals) {
@@ -403,7 +408,7 @@ impl Refusals {
     fn add(&mut self, code: Code, refused: Refused) {
         // What was purged, or was refused for a neighbour in its batch, failed because of another. Of a batch refused for its size
         // the largest record is the likely cause.
-        let purged = |code| matches!(code, Code::PurgeQueue | Code::PurgeInflight | Code::InvalidDifferentRecord);
+        let purged = |code| is_purged(code) || code == Code::InvalidDifferentRecord;
         let replace = match &self.worst {
             None => true,
             Some((worst, _)) if purged(*worst) != purged(code) => purged(*worst),
@@ -413,6 +418,11 @@ impl Refusals {
             self.worst = Some((code, refused));
         }
     }
+}
+
+/// Thrown away by the client, since something else failed before.
+fn is_purged(code: Code) -> bool {
+    matches!(code, Code::PurgeQueue | Code::PurgeInflight)
 }
 
 fn base_record<'a>(message: &Sent<'a>, index: usize) -> BaseRecord<'a, [u8], [u8], usize> {

@@ -7,10 +7,12 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 
 use crate::config::StartFrom;
 use crate::error::Error;
-use crate::kafka::{self, Consumer, GroupView, Position, RebalanceListener, TopicPartition};
+use crate::kafka::{self, Consumer, GroupView, Position, RebalanceListener, TopicPartition, Verdict};
 
 /// One question to the broker. A position that a transaction holds open costs the whole of it, so it is short.
 const ASK: Duration = Duration::from_secs(1);
+/// The pause behind an answer that says no more than "not now".
+const AGAIN: Duration = Duration::from_millis(100);
 /// Longer than any transaction that a broker allows by default (15 minutes).
 const GIVE_UP: Duration = Duration::from_secs(20 * 60);
 const REMIND: Duration = Duration::from_secs(60);
@@ -37,7 +39,11 @@ pub(crate) fn stable<L: RebalanceListener>(
                 }
                 return Ok(Some(positions));
             }
-            Err(error) if error.is_timeout() || error.code() == Some(Code::UnstableOffsetCommit) => {}
+            // It has waited already.
+            Err(error) if error.is_timeout() => {}
+            Err(error) if error.verdict() == Verdict::Retry || error.code() == Some(Code::UnstableOffsetCommit) => {
+                std::thread::sleep(AGAIN);
+            }
             Err(source) => {
                 return Err(Error::Kafka { what: format!("{stream}: {task}: read the committed positions"), source });
             }
@@ -111,7 +117,7 @@ fn ends(topic: &str, partition: i32, ask: impl Fn() -> Result<(i64, i64), kafka:
             Ok(ends) => return Ok(ends),
             Err(error) if error.is_transient() && started.elapsed() < WATERMARKS => {
                 tracing::debug!("ask again for the ends of {topic}/{partition}: {error}");
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(AGAIN);
             }
             Err(source) => {
                 return Err(Error::Kafka { what: format!("ask for the ends of {topic}/{partition}"), source });

@@ -123,7 +123,7 @@ fn close<S: Transformer>(shared: &Arc<Shared<S>>, router: &Router, lanes: Lanes<
     let grace = shared.config.grace_period;
     let deadline = Instant::now() + grace * 3 / 4;
     shared.consumer.unsubscribe();
-    while !router.assignment.is_empty() && Instant::now() < deadline {
+    while !router.assignment.is_empty() && !shared.consumer.is_dead() && Instant::now() < deadline {
         // What the client reports now does not matter any more: nothing new is begun.
         drop(shared.consumer.poll(TICK));
     }
