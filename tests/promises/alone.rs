@@ -99,7 +99,7 @@ pub(super) fn a_broker_process_that_is_killed_again_and_again_loses_and_doubles_
     let mut pipeline = Pipeline::copy(&address, &room.group(), &["in"], "out");
     // Each record is a request, and a batch has some: transactions are open for long enough to be met.
     pipeline.producer = "{batch.num.messages: 1}";
-    pipeline.batch = "{commit_interval: 100ms}";
+    pipeline.batch = "{commit_interval: 100ms}".to_owned();
     let mut process = room.run(&pipeline);
     let group = cluster.group(&room.group());
     let mut restarts = 0;

@@ -68,6 +68,7 @@ promises! {
         a_dead_task_is_taken_over_in_scope_worker,
         a_dead_worker_is_taken_over_in_scope_task,
         one_failing_record_commits_nothing_of_its_workers_batch,
+        a_worker_that_hears_bad_news_loses_and_doubles_nothing (embedded only: "it takes a hook"),
         a_worker_keeps_the_order_of_its_input_partitions;
     outage:
         a_broker_that_is_killed_under_load_loses_and_doubles_nothing,

@@ -11,7 +11,7 @@ use crate::harness::proxy::Api;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 use crate::promises::handover::{self, Scopes};
-use crate::promises::{order, outage, pending, rebalance, start, zombie};
+use crate::promises::{hooks, order, outage, pending, rebalance, start, zombie};
 use nix::sys::signal::Signal;
 use rdkafka::producer::BaseRecord;
 
@@ -80,7 +80,7 @@ pub(super) fn a_stale_token_is_refused_and_the_records_are_processed_again(room:
     load.send(0..400);
     let mut pipeline = room.copy(&[&input], &output).scope_worker();
     pipeline.transaction_timeout = Some("60s");
-    pipeline.batch = "{commit_interval: 1s}"; // all partitions in one batch
+    pipeline.batch = "{commit_interval: 1s}".to_owned(); // all partitions in one batch
     let mut old = room.run(Pipeline { brokers: proxy.address().to_owned(), ..pipeline.clone() });
     group.wait_drained(&[&input], PATIENCE);
     let hold = proxy.hold_one(Api::TxnOffsetCommit, &room.group());
@@ -171,7 +171,7 @@ pub(super) fn a_dead_worker_is_taken_over_in_scope_task(room: &Room) {
 pub(super) fn one_failing_record_commits_nothing_of_its_workers_batch(room: &Room) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
     let mut pipeline = room.copy(&[&input], &output).scope_worker().processor(r#"{type: vrl, statement: ".seen = true"}"#);
-    pipeline.batch = "{commit_interval: 3s}";
+    pipeline.batch = "{commit_interval: 3s}".to_owned();
     let mut process = room.run(&pipeline);
     for task in 0..2 {
         process.wait_says(&[&format!("task {task} started")], PATIENCE);
@@ -189,6 +189,10 @@ pub(super) fn one_failing_record_commits_nothing_of_its_workers_batch(room: &Roo
     let at = room.cluster().group(&room.group()).committed(&input);
     assert_eq!(at, [Some(0), Some(0)], "the good records of the other task are not passed");
     room.cluster().wait_settled(&[&output]);
+}
+
+pub(super) fn a_worker_that_hears_bad_news_loses_and_doubles_nothing(room: &Room) {
+    hooks::bad_news(room, Pipeline::scope_worker);
 }
 
 pub(super) fn a_worker_keeps_the_order_of_its_input_partitions(room: &Room) {

@@ -106,7 +106,7 @@ impl<'a> Copy<'a> {
         }
         let name = room.name(part);
         let mut pipeline = Pipeline::copy(cluster.address(), &name, &[&input], &output);
-        pipeline.batch = "{max_poll_records: 100}";
+        pipeline.batch = "{max_poll_records: 100}".to_owned();
         Copy { room, cluster, input, output, name, pipeline }
     }
 
