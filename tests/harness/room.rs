@@ -35,10 +35,15 @@ impl Room {
         if self.context.full() { full } else { small }
     }
 
+    /// How many times as many transactions a second this kind of broker ends.
+    pub(crate) fn pace(&self) -> usize {
+        self.kind.pace
+    }
+
     /// `batch`, as YAML flow, with about so many records, so that a run takes long enough for a fault to meet it: fewer where the broker
     /// is quick.
     pub(crate) fn batch(&self, records: usize) -> String {
-        format!("{{max_poll_records: {}}}", (records / self.kind.pace).max(1))
+        format!("{{max_poll_records: {}}}", (records / self.pace()).max(1))
     }
 
     /// The shared broker.

@@ -14,6 +14,7 @@ const PARTITIONS: i32 = 6;
 /// the broker is killed once; all records were there before, so that every kill meets records in flight.
 pub(super) fn any_number_of_kills_neither_loses_nor_doubles_a_record(room: &Room) {
     let (kills, records) = room.number((4, 60_000), (20, 600_000));
+    let records = records * room.pace().div_ceil(2) as u64;
     let broker = room.own_broker();
     let cluster = broker.cluster();
     let topics = ["a", "b", "c"].map(|part| room.name(part));
