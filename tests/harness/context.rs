@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{env, fs, io};
 
@@ -15,6 +16,8 @@ pub(crate) struct Context {
     binary: OnceLock<PathBuf>,
     brokers: Vec<Brokers>,
     full: bool,
+    /// How many own brokers there have been.
+    owned: AtomicUsize,
 }
 
 /// Those of one kind.
@@ -45,6 +48,7 @@ impl Context {
             watchdog: Arc::new(Watchdog::start(&root)?),
             root,
             binary: OnceLock::new(),
+            owned: AtomicUsize::new(0),
             brokers: brokers.collect(),
             full: env::var_os("WATTLE_FULL").is_some_and(|value| value == "1"),
         })
@@ -80,9 +84,23 @@ impl Context {
         let mut own = self.brokers(kind).own.lock().unwrap_or_else(PoisonError::into_inner);
         match own.as_ref() {
             Some(broker) => broker.start_again(),
-            None => *own = Some(self.start(kind, "own")),
+            None => {
+                let number = self.owned.fetch_add(1, Ordering::Relaxed);
+                *own = Some(self.start(kind, &format!("own-{number}")));
+            }
         }
         OwnBroker(own)
+    }
+
+    /// Gives up the own broker if it has lost the end of a transaction of this test. The next test gets a new one.
+    pub(crate) fn discard_broken(&self, kind: Kind, name: &str) -> bool {
+        let mut own = self.brokers(kind).own.lock().unwrap_or_else(PoisonError::into_inner);
+        let broken = own.as_ref().is_some_and(|broker| broker.lost_an_end(name));
+        if broken && let Some(broker) = own.take() {
+            broker.start_again(); // the test may have ended between a kill and a start
+            broker.kill();
+        }
+        broken
     }
 
     /// Ends everything.
