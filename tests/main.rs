@@ -63,19 +63,22 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
     promises.chain(conformance).filter(here).map(trial).collect()
 }
 
+/// How often a broker may fail us by a fault of its own.
+const BROKEN_BROKERS: usize = 3;
+
 /// A promise that fails over a fault of the broker's own, which the broker has logged, has not been tested: it is tested on a new one.
 fn run(promise: Promise, kind: Kind, context: &Arc<Context>) {
     let begin = Instant::now();
     let test = || (promise.test)(&Room::new(Arc::clone(context), kind, promise.name));
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(test)) {
-        if !context.discard_broken(kind, promise.name) {
+    for broken in 1.. {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { break };
+        if !context.discard_broken(kind, promise.name) || broken > BROKEN_BROKERS {
             resume_unwind(panic);
         }
+        let name = promise.name;
         eprintln!(
-            "{kind} lost the end of a transaction of {} while it started (see its log); once more on a new broker",
-            promise.name
+            "{kind} lost the end of a transaction of {name} while it started (see its log); once more on a new broker"
         );
-        test();
     }
     if begin.elapsed() > Duration::from_secs(30) {
         eprintln!("slow: {} took {} s", promise.name, begin.elapsed().as_secs());
