@@ -3,7 +3,6 @@
 mod assignment;
 mod fatal;
 mod identity;
-mod instance;
 mod lanes;
 mod monitor;
 mod shared;
@@ -29,7 +28,7 @@ use lanes::Lanes;
 /// How often the loop looks at what is not an event of the consumer.
 const TICK: Duration = Duration::from_millis(50);
 
-/// One member of the consumer group: a consumer, and a lane for each input partition that it is assigned, or one for all of them.
+/// One member of the consumer group: a consumer, and a lane for each input partition that it is assigned.
 pub struct Worker<S> {
     config: WorkerConfig,
     stage: Arc<S>,
@@ -77,7 +76,6 @@ impl<S: Transformer> Worker<S> {
             watchdog: watchdog::Watchdog::default(),
             admin: Arc::new(admin),
             first: std::sync::Mutex::default(),
-            instance: instance::name(&config),
             config,
         });
         monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
