@@ -273,7 +273,6 @@ impl Broker {
             }
         }
         // Clients that were connected to another address cannot come back: nobody has to wait for their sessions to end.
-        let former = folder.as_ref().map_or("", |folder| folder.former_address());
         let moved = !former.is_empty() && addresses.first().is_some_and(|first| first.to_string() != former);
         if moved || self.builder.return_to_address {
             for image in state.groups.forget_members(self.clock.now()) {

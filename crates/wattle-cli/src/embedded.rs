@@ -120,7 +120,7 @@ fn take_seat(address: &str) -> io::Result<TcpStream> {
 
 /// Ends the process when its broker answers nothing any more: everything that waits for it would wait for ever.
 fn watch(broker: Weak<Broker>, status: Status) -> Result<(), Failure> {
-    let watch = move || {
+    beside("broker-watch", move || {
         while let Some(broker) = broker.upgrade() {
             if let Some(failure) = broken(&broker) {
                 status.failure(&failure);
@@ -129,9 +129,7 @@ fn watch(broker: Weak<Broker>, status: Status) -> Result<(), Failure> {
             drop(broker);
             thread::sleep(GLANCE);
         }
-    };
-    let started = thread::Builder::new().name("broker-watch".into()).spawn(watch);
-    started.map(drop).map_err(|error| Failure::new(Exit::Failed, format!("cannot watch the embedded broker: {error}")))
+    })
 }
 
 /// Why a broker stopped answering, if it did.
@@ -145,12 +143,16 @@ pub(crate) fn broken(broker: &Broker) -> Option<Failure> {
 
 /// Holds the seat until this process ends. Nothing more is said there: a read returns when the broker has gone.
 fn keep(mut seat: TcpStream, pid: u32, address: String, status: Status) -> Result<(), Failure> {
-    let watch = move || {
+    beside("seat", move || {
         let answer = io::copy(&mut seat, &mut io::sink());
         tracing::debug!(?answer, "the embedded broker closed the connection");
         status.note(&format!("the embedded broker of process {pid} has ended; nothing goes on unless it comes back on {address} (Ctrl-C ends)"));
-    };
-    let started = thread::Builder::new().name("seat".into()).spawn(watch);
+    })
+}
+
+/// Watches the broker on a thread of its own.
+fn beside(name: &str, watch: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = thread::Builder::new().name(name.into()).spawn(watch);
     started.map(drop).map_err(|error| Failure::new(Exit::Failed, format!("cannot watch the embedded broker: {error}")))
 }
 

@@ -25,12 +25,32 @@ pub(crate) const APIS: &[(ApiKey, i16, i16)] =
     &[(ApiKey::OffsetCommit, 2, 9), (ApiKey::OffsetFetch, 1, 9), (ApiKey::OffsetDelete, 0, 0)];
 
 /// The longest metadata of a position, in bytes: Kafka's `offset.metadata.max.bytes`.
-pub(super) const METADATA_MAX: usize = 4096;
+const METADATA_MAX: usize = 4096;
 
 /// Whether the partition is there.
 pub(super) fn exists(state: &State, partition: &TopicPartition) -> bool {
     let count = state.topics.get(&partition.topic).map_or(0, |topic| topic.partitions.len());
     usize::try_from(partition.partition).is_ok_and(|number| number < count)
+}
+
+/// Takes a position of a commit, in a transaction or not, into `positions`. `refused` is what the group says of the whole commit. Returns the
+/// answer's code.
+pub(super) fn take(
+    state: &State,
+    refused: Option<Code>,
+    place: TopicPartition,
+    committed: Committed,
+    positions: &mut Vec<(TopicPartition, Committed)>,
+) -> i16 {
+    match refused {
+        Some(code) => code.code(),
+        None if !exists(state, &place) => Code::UnknownTopicOrPartition.code(),
+        None if committed.metadata.len() > METADATA_MAX => Code::OffsetMetadataTooLarge.code(),
+        None => {
+            positions.push((place, committed));
+            0
+        }
+    }
 }
 
 /// Positions outside of transactions.
@@ -53,16 +73,9 @@ pub(crate) fn offset_commit(
             let index = partition.partition_index;
             let place = TopicPartition { topic: topic.name.to_string(), partition: index };
             let metadata = partition.committed_metadata.map(|metadata| metadata.to_string()).unwrap_or_default();
-            let code = match refused {
-                Some(code) => code.code(),
-                None if !exists(&state, &place) => Code::UnknownTopicOrPartition.code(),
-                None if metadata.len() > METADATA_MAX => Code::OffsetMetadataTooLarge.code(),
-                None => {
-                    let (offset, leader_epoch) = (partition.committed_offset, partition.committed_leader_epoch);
-                    positions.push((place, Committed { offset, leader_epoch, metadata, at: now }));
-                    0
-                }
-            };
+            let (offset, leader_epoch) = (partition.committed_offset, partition.committed_leader_epoch);
+            let committed = Committed { offset, leader_epoch, metadata, at: now };
+            let code = take(&state, refused, place, committed, &mut positions);
             partitions.push(OffsetCommitResponsePartition::default().with_partition_index(index).with_error_code(code));
         }
         topics.push(OffsetCommitResponseTopic::default().with_name(topic.name).with_partitions(partitions));

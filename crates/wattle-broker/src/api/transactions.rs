@@ -23,7 +23,7 @@ use crate::journal::Entry;
 use crate::transaction::{Phase, Transaction};
 use crate::types::{Code, Committed, Millis, Producer, TopicPartition};
 
-use super::offsets::{METADATA_MAX, exists};
+use super::offsets::{exists, take};
 use super::{Client, Dropped};
 
 /// Versions offered. From version 4 of AddPartitionsToTxn and 5 of EndTxn and TxnOffsetCommit on, clients would expect the epoch to be
@@ -152,7 +152,7 @@ pub(crate) fn txn_offset_commit(
 ) -> Result<TxnOffsetCommitResponse, Dropped> {
     let now = core.clock.now();
     let mut state = core.lock();
-    let code = may_commit(&mut state, &request, version, now).err();
+    let refused = may_commit(&mut state, &request, version, now).err();
     let mut positions = Vec::new();
     let mut topics = Vec::new();
     for topic in request.topics {
@@ -160,16 +160,9 @@ pub(crate) fn txn_offset_commit(
         for partition in topic.partitions {
             let place = at(&topic.name, partition.partition_index);
             let metadata = partition.committed_metadata.map(|metadata| metadata.to_string()).unwrap_or_default();
-            let code = match code {
-                Some(code) => code.code(),
-                None if !exists(&state, &place) => Code::UnknownTopicOrPartition.code(),
-                None if metadata.len() > METADATA_MAX => Code::OffsetMetadataTooLarge.code(),
-                None => {
-                    let (offset, leader_epoch) = (partition.committed_offset, partition.committed_leader_epoch);
-                    positions.push((place, Committed { offset, leader_epoch, metadata, at: now }));
-                    0
-                }
-            };
+            let (offset, leader_epoch) = (partition.committed_offset, partition.committed_leader_epoch);
+            let committed = Committed { offset, leader_epoch, metadata, at: now };
+            let code = take(&state, refused, place, committed, &mut positions);
             partitions.push(
                 TxnOffsetCommitResponsePartition::default()
                     .with_partition_index(partition.partition_index)
