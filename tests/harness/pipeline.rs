@@ -14,6 +14,7 @@ pub(crate) struct Pipeline {
     pub(crate) start_from_latest: bool,
     pub(crate) group_instance_id: Option<String>,
     pub(crate) session_timeout_ms: u32,
+    pub(crate) transaction_scope: Option<&'static str>,
     pub(crate) transaction_timeout: Option<&'static str>,
     pub(crate) error_output: Option<String>,
     /// Items of the list of processors, as YAML flow.
@@ -38,6 +39,7 @@ impl Pipeline {
             start_from_latest: false,
             group_instance_id: None,
             session_timeout_ms: 3000,
+            transaction_scope: None,
             transaction_timeout: None,
             error_output: None,
             processors: Vec::new(),
@@ -50,6 +52,11 @@ impl Pipeline {
     /// The same at least once.
     pub(crate) fn at_least_once(self) -> Self {
         Pipeline { transactional_id: None, ..self }
+    }
+
+    /// With one transaction for all partitions of a process.
+    pub(crate) fn scope_worker(self) -> Self {
+        Pipeline { transaction_scope: Some("worker"), ..self }
     }
 
     /// With a processor, as YAML flow.
@@ -79,6 +86,9 @@ impl fmt::Display for Pipeline {
         if let Some(id) = &self.transactional_id {
             writeln!(f, "      exactly_once: true\n      transactional_id: {id}")?;
             writeln!(f, "      offset_commit_group: {}", self.consumer_group)?;
+        }
+        if let Some(scope) = self.transaction_scope {
+            writeln!(f, "      transaction_scope: {scope}")?;
         }
         if let Some(timeout) = self.transaction_timeout {
             writeln!(f, "      transaction_timeout: {timeout}")?;

@@ -50,6 +50,26 @@ promises! {
         a_process_that_stops_hands_over_at_once,
         a_clean_stop_and_a_start_emit_nothing,
         a_clean_stop_repeats_nothing_at_least_once;
+    scope:
+        several_kills_of_one_of_two_workers_in_a_transaction_are_exact,
+        workers_join_and_leave_under_load,
+        a_broker_that_is_killed_under_a_worker_loses_and_doubles_nothing,
+        a_stale_token_is_refused_and_the_records_are_processed_again,
+        a_task_that_waits_holds_up_no_other_task_of_its_worker,
+        a_stopped_worker_writes_nothing_when_it_goes_on,
+        a_workers_transaction_that_the_broker_timed_out_is_processed_again,
+        a_worker_with_an_instance_id_ends_its_own_transaction_when_it_restarts,
+        two_workers_with_one_instance_id_are_loud,
+        a_new_group_of_workers_loses_nothing_after_its_first_start,
+        a_workers_late_commit_before_the_takeover_is_not_repeated,
+        a_workers_late_commit_during_the_takeover_is_neither_lost_nor_doubled,
+        late_requests_of_a_worker_are_refused,
+        a_workers_late_commit_never_ends_its_next_transaction,
+        a_dead_task_is_taken_over_in_scope_worker,
+        a_dead_worker_is_taken_over_in_scope_task,
+        one_failing_record_commits_nothing_of_its_workers_batch,
+        a_worker_that_hears_bad_news_loses_and_doubles_nothing (embedded only: "it takes a hook"),
+        a_worker_keeps_the_order_of_its_input_partitions;
     outage:
         a_broker_that_is_killed_under_load_loses_and_doubles_nothing,
         at_least_once_misses_nothing_when_the_broker_is_killed,

@@ -1,15 +1,23 @@
 //! Outputs keep the order of their input partition, whatever happens in between.
 
+use std::convert::identity;
+
 use crate::harness::ledger::Ledger;
+use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::transaction::fence;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// Two topics of three partitions each, keyed by something else than the partition.
 pub(super) fn outputs_keep_the_order_of_their_input_partition(room: &Room) {
+    in_order(room, identity);
+}
+
+/// `scope` makes the pipeline one of a transaction scope.
+pub(super) fn in_order(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (one, two, output) = (room.topic("one", 3), room.topic("two", 3), room.topic("out", 4));
     room.load(&[&one, &two], 3).send(0..20_000);
-    room.drain(room.copy(&[&one, &two], &output));
+    room.drain(scope(room.copy(&[&one, &two], &output)));
     Ledger::of(room.cluster(), &output).assert_exact(0..20_000);
 }
 

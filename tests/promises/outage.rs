@@ -1,5 +1,6 @@
 //! The broker dies and comes back.
 
+use std::convert::identity;
 use std::time::Duration;
 
 use crate::harness::broker::Broker;
@@ -61,8 +62,14 @@ impl<'a> Night<'a> {
 }
 
 pub(super) fn a_broker_that_is_killed_under_load_loses_and_doubles_nothing(room: &Room) {
+    dies_under_load(room, identity);
+}
+
+/// `scope` makes the pipeline one of a transaction scope.
+pub(super) fn dies_under_load(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let broker = room.own_broker();
-    let night = Night::new(room, &broker);
+    let mut night = Night::new(room, &broker);
+    night.pipeline = scope(night.pipeline);
     let load = night.load().start(0, 2000);
     let mut process = room.run(&night.pipeline);
     for _ in 0..room.number(2, 5) {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
+use wattle::TransactionScope;
+
 use crate::problem::{Problems, Report};
 use crate::run::Link;
 use crate::spec::{self, EMBEDDED, Input, Output, Stream, Surroundings};
@@ -119,6 +121,9 @@ impl StreamPlan {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
                 let what = match &self.0.input {
+                    Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
+                        "offsets commit in the same transaction, one per worker (transaction_scope)"
+                    }
                     Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
                     Input::File(_) => "the file's position commits with the records",
                     Input::Generate(_) => "the number of records made commits with them",

@@ -22,12 +22,46 @@ pub enum StartFrom {
     Latest,
 }
 
+/// Which tasks share a lane, and with it a transaction; and so what keeps an older owner of a task from committing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransactionScope {
+    /// Every task has a lane of its own. Its transactional id is `{transactional_id}-{partition}`, whoever has the task: a new owner's
+    /// fence ends the transaction of the one before at once.
+    #[default]
+    Task,
+    /// All tasks of a worker share one lane with the id `{transactional_id}-{instance}`. The consumer group's generation is the fence: a
+    /// broker refuses the positions of a member from before a rebalance. A dead owner's transaction ends by its timeout, and a new owner
+    /// waits for that.
+    Worker,
+}
+
+impl TransactionScope {
+    /// The transaction timeout where none is given: 60 s, as the broker's own default; in scope `worker` 10 s, since it is what the next
+    /// owner of a dead worker's partitions waits for.
+    #[must_use]
+    pub const fn default_timeout(self) -> Duration {
+        Duration::from_secs(match self {
+            TransactionScope::Task => 60,
+            TransactionScope::Worker => 10,
+        })
+    }
+}
+
+/// The transactional id of the transaction that sets a new group's first positions ends in this.
+pub(crate) const START: &str = "start";
+
+/// Why a `group_instance_id` does not go with the scope `worker`; `None` if it does.
+#[must_use]
+pub fn instance_problem(group_instance_id: &str) -> Option<&'static str> {
+    (group_instance_id == START)
+        .then_some("with transaction_scope worker the transactional id would end in -start, which sets first positions")
+}
+
 /// How outputs and positions are made durable.
 pub enum Delivery {
-    /// Outputs and positions of a batch in one Kafka transaction. Task `p` uses the transactional id
-    /// `{transactional_id}-{p}`: stable over restarts, and of this application alone.
+    /// Outputs and positions of a batch in one Kafka transaction.
     ExactlyOnce {
-        /// The part of the id before the partition number.
+        /// The first part of the transactional ids, see [`TransactionScope`]: stable over restarts, and of this application alone.
         transactional_id: String,
     },
     /// Outputs to a sink, for example a [`KafkaSink`](crate::KafkaSink), one for each task; positions after it has
@@ -47,7 +81,7 @@ impl fmt::Debug for Delivery {
     }
 }
 
-/// How large a batch (one transaction of a task) may become. A quiet stream commits every record at once; these limits
+/// How large a batch (one transaction of a lane) may become. A quiet stream commits every record at once; these limits
 /// decide about a busy one.
 #[derive(Clone, Debug)]
 pub struct BatchLimits {
@@ -124,8 +158,10 @@ pub struct WorkerConfig {
     pub batch: BatchLimits,
     /// Compression of what is written.
     pub compression: Compression,
-    /// A transaction that takes longer is aborted by the broker.
-    pub transaction_timeout: Duration,
+    /// Which tasks share a transaction.
+    pub transaction_scope: TransactionScope,
+    /// A transaction that takes longer is aborted by the broker; `None`: [`TransactionScope::default_timeout`].
+    pub transaction_timeout: Option<Duration>,
     /// Time for a clean stop.
     pub grace_period: Duration,
     /// Further properties of the consumer.
@@ -135,7 +171,7 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// A configuration with the defaults: start at the earliest record, 60 s transaction timeout, 30 s grace period.
+    /// A configuration with the defaults: start at the earliest record, a transaction for each task, 30 s grace period.
     pub fn new(
         name: impl Into<String>,
         brokers: impl Into<String>,
@@ -155,10 +191,26 @@ impl WorkerConfig {
             dead_letter_topic: None,
             batch: BatchLimits::default(),
             compression: Compression::default(),
-            transaction_timeout: Duration::from_secs(60),
+            transaction_scope: TransactionScope::default(),
+            transaction_timeout: None,
             grace_period: Duration::from_secs(30),
             consumer_properties: ClientProperties::new(),
             producer_properties: ClientProperties::new(),
+        }
+    }
+
+    /// The transaction timeout, given or by the scope.
+    #[must_use]
+    pub fn transaction_timeout(&self) -> Duration {
+        self.transaction_timeout.unwrap_or(self.transaction_scope.default_timeout())
+    }
+
+    /// How long a lane waits for its broker, and repeats what failed, before it gives up. The timeout of scope `worker` is short for the
+    /// sake of those who wait for a dead worker; a living one has as much time as in scope `task`.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.transaction_scope {
+            TransactionScope::Task => self.transaction_timeout(),
+            TransactionScope::Worker => self.transaction_timeout().max(TransactionScope::Task.default_timeout()),
         }
     }
 
@@ -190,15 +242,23 @@ impl WorkerConfig {
             problems
                 .push("transactional_id must not be blank; choose one that stays the same over restarts".to_owned());
         }
+        if self.transaction_scope == TransactionScope::Worker {
+            if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
+                problems.push("transaction_scope worker has no effect at least once".to_owned());
+            }
+            if let Some(problem) = self.group_instance_id.as_deref().and_then(instance_problem) {
+                problems.push(format!("group_instance_id: {problem}"));
+            }
+        }
         if self.batch.max_poll_records == 0 {
             problems.push("max_poll_records must be at least 1".to_owned());
         }
         if matches!(self.delivery, Delivery::ExactlyOnce { .. })
-            && self.batch.commit_interval + self.batch.max_processing_time >= self.transaction_timeout
+            && self.batch.commit_interval + self.batch.max_processing_time >= self.transaction_timeout()
         {
             problems.push(format!(
                 "transaction_timeout ({:?}) must be longer than commit_interval and max_processing_time together",
-                self.transaction_timeout
+                self.transaction_timeout()
             ));
         }
         for (role, properties) in
@@ -239,7 +299,7 @@ pub fn owned_property(role: ClientRole, name: &str) -> Option<&'static str> {
         "isolation.level" => "records of aborted transactions must never be read",
         "partition.assignment.strategy" => "equal partition numbers of all topics must meet in one task",
         "group.protocol" | "group.remote.assignor" => "only the classic group protocol is supported",
-        "transactional.id" => "it follows from transactional_id and the partition",
+        "transactional.id" => "it follows from transactional_id and transaction_scope",
         "transaction.timeout.ms" => "transaction_timeout sets it",
         "enable.idempotence"
         | "enable.gapless.guarantee"
@@ -277,5 +337,17 @@ mod tests {
         config.consumer_properties.insert("isolation.level".into(), "read_uncommitted".into());
         let Err(Error::Config { problems }) = config.validate() else { panic!("must be refused") };
         assert_eq!(problems.len(), 5, "{problems:?}");
+    }
+
+    #[test]
+    fn the_scope_decides_the_timeout_where_none_is_given() {
+        let mut config =
+            WorkerConfig::new("n", "b", "g", ["a"], Delivery::ExactlyOnce { transactional_id: "t".to_owned() });
+        config.batch.commit_interval = Duration::from_secs(20);
+        config.validate().expect("20 s fit into 60 s");
+        config.transaction_scope = TransactionScope::Worker;
+        config.group_instance_id = Some("start".to_owned());
+        let Err(Error::Config { problems }) = config.validate() else { panic!("must be refused") };
+        assert!(problems.len() == 2 && problems[0].contains("-start") && problems[1].contains("(10s)"), "{problems:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Exactly-once stream processing on Kafka.
 //!
 //! A [`Worker`] reads topics, runs a [`Transformer`] over their records, and writes what it emits. Outputs and positions
-//! commit in one Kafka transaction for each input partition. The principle: *the position travels with the data*.
+//! commit in one Kafka transaction, for each input partition or for all of a worker's. The principle: *the position travels with the data*.
 //!
 //! # Layout
 //! The data path, in the order in which a record takes it:
@@ -22,8 +22,8 @@ mod task;
 mod worker;
 
 pub use config::{
-    BatchLimits, ClientProperties, ClientRole, Compression, Delivery, SinkFactory, StartFrom, WorkerConfig,
-    owned_property, property_problem,
+    BatchLimits, ClientProperties, ClientRole, Compression, Delivery, SinkFactory, StartFrom, TransactionScope,
+    WorkerConfig, instance_problem, owned_property, property_problem,
 };
 pub use error::{Error, Exit};
 pub use extract::{CursorName, SourceConfig};

@@ -15,7 +15,7 @@ use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch};
 use crate::chain::{Chain, Values};
 use crate::plan::StreamPlan;
-use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream, TRANSACTION_TIMEOUT};
+use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -95,20 +95,21 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
     let mut config = match output {
         Output::Kafka(output) => {
             let (compression, properties) = (output.compression, output.client.clone());
-            let timeout = output.transaction_timeout.as_ref().map(|given| given.value);
+            let (scope, timeout) = (output.scope(), output.transaction_timeout.as_ref().map(|given| given.value));
             // Topics on another cluster are checked by the sink.
             let topics = if output.brokers == input.brokers { output_topics(&output, error_topic) } else { Vec::new() };
             let delivery = delivery(Output::Kafka(output));
             let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
             config.compression = compression;
             config.producer_properties = properties;
-            config.transaction_timeout = timeout.unwrap_or(config.transaction_timeout);
+            config.transaction_scope = scope;
+            config.transaction_timeout = timeout;
             config.output_topics = topics;
             config
         }
         output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
     };
-    config.group_instance_id = input.group_instance_id;
+    config.group_instance_id = input.group_instance_id.map(|given| given.value);
     config.start_from = input.start_from;
     config.consumer_properties = input.client;
     config
@@ -125,7 +126,7 @@ fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<
             };
             SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
                 transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
-                transaction_timeout: output.transaction_timeout.as_ref().map_or(TRANSACTION_TIMEOUT, |time| time.value),
+                transaction_timeout: output.timeout(),
                 cursor: CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 },
                 sink: sink_config(id, *output, error_topic),
             }))

@@ -19,7 +19,7 @@ pub(crate) struct KafkaInput {
     pub(crate) topics: Vec<String>,
     /// Blank after a problem.
     pub(crate) group: Given<String>,
-    pub(crate) group_instance_id: Option<String>,
+    pub(crate) group_instance_id: Option<Given<String>>,
     pub(crate) start_from: StartFrom,
     pub(crate) transactional_offsets: Option<Given<bool>>,
     pub(crate) client: ClientProperties,
@@ -71,7 +71,7 @@ fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
         brokers: kafka::brokers(map, surroundings),
         topics: map.required("topics", "a kafka input needs a list of topics").map(|f| topics(&f)).unwrap_or_default(),
         group,
-        group_instance_id: map.get("group_instance_id").and_then(|field| field.name()),
+        group_instance_id: map.get("group_instance_id").and_then(|field| field.name().map(|name| field.given(name))),
         start_from: if latest { StartFrom::Latest } else { StartFrom::Earliest },
         transactional_offsets: map
             .get("transactional_offsets")

@@ -12,7 +12,6 @@ use std::time::Duration;
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
 pub(crate) use output::{KafkaOutput, Output};
-pub(crate) use rules::TRANSACTION_TIMEOUT;
 use wattle::BatchLimits;
 
 use crate::chain::{self, Processor};

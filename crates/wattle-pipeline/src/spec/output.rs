@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wattle::{ClientProperties, ClientRole, Compression};
+use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
 use super::{Surroundings, kafka};
 use crate::yaml::{Field, Given, Map};
@@ -21,6 +21,7 @@ pub(crate) struct KafkaOutput {
     pub(crate) exactly_once: Option<Given<bool>>,
     pub(crate) transactional_id: Option<Given<String>>,
     pub(crate) offset_commit_group: Option<Given<String>>,
+    pub(crate) transaction_scope: Option<Given<TransactionScope>>,
     pub(crate) transaction_timeout: Option<Given<Duration>>,
     pub(crate) compression: Compression,
     pub(crate) acks: Option<Given<&'static str>>,
@@ -32,6 +33,15 @@ pub(crate) struct KafkaOutput {
 impl KafkaOutput {
     pub(crate) fn is_exactly_once(&self) -> bool {
         self.exactly_once.as_ref().is_some_and(|given| given.value)
+    }
+
+    pub(crate) fn scope(&self) -> TransactionScope {
+        self.transaction_scope.as_ref().map_or_else(TransactionScope::default, |given| given.value)
+    }
+
+    /// The transaction timeout, given or by the scope.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.transaction_timeout.as_ref().map_or(self.scope().default_timeout(), |given| given.value)
     }
 }
 
@@ -59,6 +69,7 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output>
 fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> KafkaOutput {
     let compressions = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd]
         .map(|compression| (compression.name(), compression));
+    let scopes = [("task", TransactionScope::Task), ("worker", TransactionScope::Worker)];
     let acks = ["0", "1", "all"].map(|acks| (acks, acks));
     KafkaOutput {
         brokers: kafka::brokers(map, surroundings),
@@ -73,6 +84,7 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
             false => field.given(field.string().unwrap_or_else(|| "refused".to_owned())),
         }),
         offset_commit_group: map.get("offset_commit_group").and_then(|f| f.name().map(|name| f.given(name))),
+        transaction_scope: map.get("transaction_scope").and_then(|f| f.word(&scopes).map(|scope| f.given(scope))),
         transaction_timeout: map.get("transaction_timeout").and_then(|f| f.duration().map(|time| f.given(time))),
         compression: map.get("compression").and_then(|field| field.word(&compressions)).unwrap_or_default(),
         acks: map.get("acks").and_then(|field| field.word(&acks).map(|acks| field.given(acks))),

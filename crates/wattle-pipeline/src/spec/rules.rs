@@ -1,16 +1,11 @@
 //! Rules over more than one key. A combination whose guarantee would not hold is refused, with both keys and the remedy.
 
-use std::time::Duration;
-
-use wattle::BatchLimits;
+use wattle::{BatchLimits, TransactionScope, instance_problem};
 
 use super::kafka::{same_brokers, topic_problem};
 use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
-
-/// The broker's own default for a transaction.
-pub(crate) const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The rules inside one stream.
 pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report: &Report) {
@@ -52,7 +47,7 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
                 format!("acks: {} does not go with exactly_once: true, which needs all; remove acks", acks.value);
             add(report, acks, text);
         }
-        let timeout = output.transaction_timeout.as_ref().map_or(TRANSACTION_TIMEOUT, |given| given.value);
+        let timeout = output.timeout();
         let busy = batch.commit_interval + batch.max_processing_time;
         if busy >= timeout {
             let text = format!(
@@ -67,6 +62,7 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
     } else {
         for (key, given) in [
             ("transactional_id", output.transactional_id.as_ref().map(place_of)),
+            ("transaction_scope", output.transaction_scope.as_ref().map(place_of)),
             ("transaction_timeout", output.transaction_timeout.as_ref().map(place_of)),
         ] {
             if let Some(given) = given {
@@ -90,6 +86,12 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
         let text = "exactly_once: true needs input.brokers and output.brokers to be the same: a transaction cannot span two \
                     clusters; use one cluster, or remove exactly_once";
         missing(report, output, "brokers", text);
+    }
+    if output.scope() == TransactionScope::Worker
+        && let Some(id) = &input.group_instance_id
+        && let Some(problem) = instance_problem(&id.value)
+    {
+        add(report, id, format!("{problem}; choose another one"));
     }
     match (&output.offset_commit_group, transactional) {
         (Some(group), _) if group.value != input.group.value && !input.group.value.is_empty() => {
@@ -133,8 +135,15 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
     if !output.is_exactly_once() {
         return;
     }
+    let what = if matches!(input, Input::File(_)) { "file" } else { "generate" };
+    if let Some(scope) = output.transaction_scope.as_ref().filter(|scope| scope.value == TransactionScope::Worker) {
+        let text = format!(
+            "worker is for kafka inputs: its fence is the consumer group's generation, and a {what} input has no consumer group; remove \
+             transaction_scope"
+        );
+        add(report, scope, text);
+    }
     if let Some(group) = &output.offset_commit_group {
-        let what = if matches!(input, Input::File(_)) { "file" } else { "generate" };
         let text = format!("a {what} input has no consumer group; remove offset_commit_group");
         add(report, group, text);
     }

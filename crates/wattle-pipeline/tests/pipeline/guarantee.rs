@@ -12,6 +12,33 @@ fn the_pair_gives_exactly_once() {
 }
 
 #[test]
+fn a_worker_may_have_one_transaction_for_all_its_partitions() {
+    let output = format!("{PAIRED_OUT}, transaction_scope: worker");
+    let plan = accepted(&stream(PAIRED_IN, &output));
+    let guarantee = "exactly once: offsets commit in the same transaction, one per worker (transaction_scope)";
+    assert_eq!(plan.streams[0].guarantee(), guarantee);
+    let task = accepted(&stream(PAIRED_IN, &format!("{PAIRED_OUT}, transaction_scope: task")));
+    assert!(task.streams[0].guarantee().ends_with("one per partition"));
+    let start = format!("{PAIRED_IN}, group_instance_id: start");
+    refuses(&stream(&start, &output), &["input.group_instance_id", "transaction_scope worker"]);
+    accepted(&stream(&start, PAIRED_OUT));
+    let key = "output.transaction_scope";
+    refuses(&stream(PAIRED_IN, &format!("{PAIRED_OUT}, transaction_scope: all")), &[key, "task, worker"]);
+    refuses(
+        &stream(KAFKA_IN, &format!("{KAFKA_OUT}, transaction_scope: worker")),
+        &[key, "without exactly_once: true"],
+    );
+    for input in ["type: file, path: x", "type: generate, context: x"] {
+        let output = "type: kafka, topic: b, exactly_once: true, transactional_id: t, transaction_scope: worker";
+        refuses(&stream(input, output), &[key, "generation", "no consumer group", "remove"]);
+    }
+    // Its default timeout is shorter.
+    let batch = |output: &str| format!("{}    batch: {{commit_interval: 15s}}\n", stream(PAIRED_IN, output));
+    accepted(&batch(PAIRED_OUT));
+    refuses(&batch(&output), &["output.transaction_timeout", "(10s)", "batch.commit_interval"]);
+}
+
+#[test]
 fn exactly_once_needs_a_transactional_id() {
     for id in ["", "transactional_id: ' ',", "transactional_id: ,"] {
         let output = format!("type: kafka, topic: b, exactly_once: true, {id} offset_commit_group: g");

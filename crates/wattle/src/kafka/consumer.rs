@@ -136,6 +136,11 @@ impl<L: RebalanceListener> Consumer<L> {
         GroupToken::take(self.inner.client().native_ptr())
     }
 
+    /// The id of the group's cluster; `None` while it is not known.
+    pub(crate) fn cluster_id(&self, timeout: Duration) -> Option<String> {
+        self.inner.client().fetch_cluster_id(timeout)
+    }
+
     /// The group's stable positions. Where a transaction holds one of them open this waits, and fails with a timeout.
     pub(crate) fn committed(
         &self,
@@ -177,9 +182,9 @@ impl<L: RebalanceListener> Consumer<L> {
         Ok(self.inner.commit(&position_list(positions)?, CommitMode::Sync)?)
     }
 
-    /// Asks the coordinator whether we are a member and have this partition of all topics. Our own view can be out of date:
+    /// Asks the coordinator whether we are a member and have these partitions of all topics. Our own view can be out of date:
     /// a process that was stopped for long believes what was true before.
-    pub(crate) fn ownership(&self, partition: i32, timeout: Duration) -> Result<Ownership, Error> {
+    pub(crate) fn ownership(&self, partitions: &[i32], timeout: Duration) -> Result<Ownership, Error> {
         let Some(token) = self.token() else { return Ok(Ownership::NotOurs) };
         let groups = self.inner.fetch_group_list(Some(&self.group), timeout)?;
         // A coordinator that is moving or loading answers with nothing, which says nothing about us.
@@ -193,7 +198,8 @@ impl<L: RebalanceListener> Consumer<L> {
         if group.state() != "Stable" {
             return Ok(Ownership::Undecided);
         }
-        let ours = us.assignment().is_some_and(|bytes| assigned_partitions(bytes).contains(&partition));
+        let assigned = us.assignment().map(assigned_partitions).unwrap_or_default();
+        let ours = partitions.iter().all(|partition| assigned.contains(partition));
         Ok(if ours { Ownership::Ours } else { Ownership::NotOurs })
     }
 }

@@ -158,6 +158,11 @@ impl Producer {
         Ok(self.client.init_transactions(timeout)?)
     }
 
+    /// The id of the cluster; `None` while it is not known.
+    pub(crate) fn cluster_id(&self, timeout: Duration) -> Option<String> {
+        self.client.client().fetch_cluster_id(timeout)
+    }
+
     /// Whether the end of the last transaction may have been sent more than once. The transaction protocol that librdkafka speaks does
     /// not tell transactions of one epoch apart: a late copy would commit the *next* transaction half way. A new producer has a
     /// new epoch, which refuses the copy.

@@ -28,7 +28,7 @@ impl<S: Transformer> Lane<S> {
     /// Commits the gathered outputs with the positions, again and again from memory while the broker only asks to abort.
     pub(super) fn commit(&mut self, positions: &[(TopicPartition, Position)]) -> Result<Outcome, Error> {
         let started = Instant::now();
-        let patience = self.shared.config.transaction_timeout;
+        let patience = self.shared.config.patience();
         let mut pause = Duration::from_millis(5);
         loop {
             let failure = match self.attempt(positions)? {
@@ -58,20 +58,26 @@ impl<S: Transformer> Lane<S> {
     /// One transaction, or one delivery and one commit of positions.
     fn attempt(&mut self, positions: &[(TopicPartition, Position)]) -> Result<Attempt, Error> {
         let shared = self.shared.clone();
-        let running = self.in_state(Lifecycle::Running).into_iter().chain(self.in_state(Lifecycle::Starting));
-        let tasks: Vec<_> = running.map(|number| (number, self.tasks[&number].incarnation)).collect();
+        invariant::w3_a_transaction_has_positions(positions);
+        // Taken before the permit, which then says that the tasks were ours when it was: with the eager protocol the next generation
+        // begins only after they are taken away here, so this token is of the generation in which the batch was taken, however
+        // late it is sent. One that is taken later can be of the next generation, and would commit positions that are another's.
+        let token = match &self.committer {
+            Committer::Transactions { .. } => shared.consumer.token(),
+            Committer::AtLeastOnce { .. } => None,
+        };
+        let numbers: BTreeSet<i32> = positions.iter().map(|((_, number), _)| *number).collect();
+        let tasks = numbers.into_iter().map(|number| (number, self.tasks[&number].incarnation));
         let Some(permit) = shared.assignment.permit(self.number, tasks) else { return Ok(Attempt::Dropped) };
-        let timeout = shared.config.transaction_timeout;
         let result = match &mut self.committer {
             Committer::Transactions { producer, .. } => {
-                // Taken under the permit: with the eager protocol a new generation begins only after the revocation of what we
-                // own, and that waits for the permit, so this token is of the generation in which the batch was taken.
-                let Some(token) = shared.consumer.token() else {
+                let Some(token) = token else {
                     drop(permit);
                     return Ok(Attempt::Failed(no_member()));
                 };
                 let producer = producer.as_mut().expect("W1: nothing is produced before the fence");
-                let _watched = shared.watchdog.watch(self.number, "a transaction", timeout * 2);
+                let timeout = shared.config.transaction_timeout();
+                let _watched = shared.watchdog.watch(self.number, "a transaction", shared.config.patience() * 2);
                 producer.transact(&self.output, Some(GroupPositions { positions, token: &token }), timeout)
             }
             Committer::AtLeastOnce { sink } => {
@@ -141,16 +147,17 @@ impl<S: Transformer> Lane<S> {
         Ok(Outcome::Restarted)
     }
 
-    /// Whether to fence anew. A process that was stopped for long believes that the partition is still its own; if it fenced at
+    /// Whether to fence anew. A process that was stopped for long believes that its partitions are still its own; if it fenced at
     /// once, it would throw out the rightful owner. So the coordinator is asked first.
     fn still_ours(&mut self, reason: &kafka::Error) -> Result<bool, Error> {
         let name = self.name();
         let started = Instant::now();
+        let awake: Vec<i32> = self.awake().map(|(number, _)| *number).collect();
         loop {
             if !self.tasks_are_ours() {
                 break;
             }
-            match self.shared.consumer.ownership(self.number, Duration::from_secs(5)) {
+            match self.shared.consumer.ownership(&awake, Duration::from_secs(5)) {
                 Ok(Ownership::Ours) if reason.is_fenced() => {
                     self.fences.count(&name)?;
                     if let Some(task) = self.tasks.values().next() {
@@ -161,10 +168,10 @@ impl<S: Transformer> Lane<S> {
                 Ok(Ownership::Ours) => return Ok(true),
                 Ok(Ownership::NotOurs) => break,
                 Ok(Ownership::Undecided) => {}
-                Err(error) => tracing::debug!("{name}: ask who owns the partition: {error}"),
+                Err(error) => tracing::debug!("{name}: ask who owns the partitions: {error}"),
             }
             if started.elapsed() > FENCE_WINDOW {
-                let what = format!("{name}: {reason}; asking the group who owns the partition");
+                let what = format!("{name}: {reason}; asking the group who owns the partitions");
                 return Err(Error::Stuck { what, within: FENCE_WINDOW });
             }
             thread::sleep(Duration::from_millis(100));
@@ -177,8 +184,7 @@ impl<S: Transformer> Lane<S> {
         };
         tracing::warn!(
             stream = %self.shared.config.name,
-            "{name} {why}. Partition {} was given to another member; closed",
-            self.number
+            "{name} {why}. Of partitions {awake:?} some or all were given to another member; closed"
         );
         for task in self.tasks.values_mut() {
             task.queues.clear();

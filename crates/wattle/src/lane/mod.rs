@@ -5,20 +5,21 @@ mod commit;
 mod fence;
 mod reaction;
 mod sink;
+mod starter;
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(crate) use commit::refusal;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 
-use crate::config::Delivery;
+use crate::config::{Delivery, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
@@ -26,6 +27,7 @@ use crate::task::process::{self, Done};
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Router, Shared, Stop};
 use commit::Outcome;
+use starter::Report;
 
 /// With nothing to do, positions that only markers have moved are committed after this time.
 const QUIET: Duration = Duration::from_secs(1);
@@ -49,12 +51,15 @@ enum Committer {
 }
 
 pub(crate) struct Lane<S: Transformer> {
-    /// In scope `task` the number of its one task.
+    /// In scope `task` the number of its one task; a worker's one lane has number 0.
     number: i32,
     shared: Arc<Shared<S>>,
     inbox: Receiver<Command>,
     committer: Committer,
     tasks: BTreeMap<i32, Task<Router>>,
+    /// In scope `worker`: those that start a task right now.
+    starters: BTreeMap<i32, JoinHandle<()>>,
+    reports: (Sender<Report>, Receiver<Report>),
     fences: Fences,
     batch: Batch,
     output: Output,
@@ -67,7 +72,11 @@ impl<S: Transformer> Lane<S> {
     pub(crate) fn new(number: i32, shared: Arc<Shared<S>>, inbox: Receiver<Command>) -> Result<Self, Error> {
         let committer = match &shared.config.delivery {
             Delivery::ExactlyOnce { transactional_id } => {
-                Committer::Transactions { id: format!("{transactional_id}-{number}"), producer: None }
+                let id = match shared.config.transaction_scope {
+                    TransactionScope::Task => format!("{transactional_id}-{number}"),
+                    TransactionScope::Worker => format!("{transactional_id}-{}", shared.instance),
+                };
+                Committer::Transactions { id, producer: None }
             }
             Delivery::AtLeastOnce(_) => Committer::AtLeastOnce { sink: None },
         };
@@ -78,6 +87,8 @@ impl<S: Transformer> Lane<S> {
             inbox,
             committer,
             tasks: BTreeMap::new(),
+            starters: BTreeMap::new(),
+            reports: channel(),
             fences: Fences::default(),
             output: Output::default(),
             runtime: process::Runtime::new()?,
@@ -94,6 +105,7 @@ impl<S: Transformer> Lane<S> {
             Ok(Err(error)) => shared.fatal.raise(error),
             Err(panic) => shared.fatal.raise(Error::Panic { what: name, message: panic_text(panic.as_ref()) }),
         }
+        self.join_starters();
     }
 
     fn serve(&mut self) -> Result<(), Error> {
@@ -102,7 +114,9 @@ impl<S: Transformer> Lane<S> {
             if self.read_inbox() {
                 return Ok(());
             }
-            if let Some(task) = self.in_state(Lifecycle::Starting).first().copied() {
+            if self.shared.config.transaction_scope == TransactionScope::Worker {
+                self.start_beside()?;
+            } else if let Some(task) = self.in_state(Lifecycle::Starting).first().copied() {
                 self.start(task)?;
                 quiet_since = Instant::now();
                 continue;
@@ -302,10 +316,14 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
+    /// Tasks that are not suspended.
+    fn awake(&self) -> impl Iterator<Item = (&i32, &Task<Router>)> {
+        self.tasks.iter().filter(|(_, task)| task.lifecycle() != Lifecycle::Suspended)
+    }
+
     /// Whether every task that is not suspended is still in our hands.
     fn tasks_are_ours(&self) -> bool {
-        let mut awake = self.tasks.iter().filter(|(_, task)| task.lifecycle() != Lifecycle::Suspended);
-        awake.all(|(number, task)| self.shared.assignment.is_current(*number, task.incarnation))
+        self.awake().all(|(number, task)| self.shared.assignment.is_current(*number, task.incarnation))
     }
 }
 

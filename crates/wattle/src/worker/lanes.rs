@@ -44,7 +44,8 @@ impl<S: Transformer> Lanes<S> {
         }
         let (complete, partial): (BTreeMap<_, _>, BTreeMap<_, _>) =
             topics.into_iter().partition(|(_, topics)| topics.len() == self.shared.topics.len());
-        let gone: Vec<i32> = self.running.keys().filter(|lane| !complete.contains_key(lane)).copied().collect();
+        let needed: BTreeSet<i32> = complete.keys().map(|task| self.shared.lane_of(*task)).collect();
+        let gone: Vec<i32> = self.running.keys().filter(|lane| !needed.contains(lane)).copied().collect();
         for lane in gone {
             self.close(lane);
         }
@@ -72,7 +73,7 @@ impl<S: Transformer> Lanes<S> {
     pub(super) fn start_waiting(&mut self) -> Result<(), Error> {
         self.closing.retain(|(_, thread)| !thread.is_finished());
         for task in std::mem::take(&mut self.waiting) {
-            if self.closing.iter().any(|(lane, _)| *lane == task) {
+            if self.closing.iter().any(|(lane, _)| *lane == self.shared.lane_of(task)) {
                 self.waiting.insert(task);
             } else {
                 self.start(task)?;
@@ -82,16 +83,17 @@ impl<S: Transformer> Lanes<S> {
     }
 
     fn start(&mut self, task: i32) -> Result<(), Error> {
-        if !self.running.contains_key(&task) {
+        let number = self.shared.lane_of(task);
+        if !self.running.contains_key(&number) {
             let (commands, inbox) = channel();
-            let lane = Lane::new(task, self.shared.clone(), inbox)?;
+            let lane = Lane::new(number, self.shared.clone(), inbox)?;
             let thread = thread::Builder::new()
-                .name(format!("lane-{task}"))
+                .name(format!("lane-{number}"))
                 .spawn(move || lane.run())
-                .map_err(|source| Error::Io { what: format!("start the thread of lane {task}"), source })?;
-            self.running.insert(task, Running { commands, thread });
+                .map_err(|source| Error::Io { what: format!("start the thread of lane {number}"), source })?;
+            self.running.insert(number, Running { commands, thread });
         }
-        let lane = &self.running[&task];
+        let lane = &self.running[&number];
         let (incarnation, cancel) = self.shared.assignment.assign(task);
         // A lane that has died has raised its error, which the worker's loop finds next.
         if lane.commands.send(Command::Start { task, incarnation, cancel }).is_ok() {

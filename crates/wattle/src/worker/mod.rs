@@ -3,6 +3,7 @@
 mod assignment;
 mod fatal;
 mod identity;
+mod instance;
 mod lanes;
 mod monitor;
 mod shared;
@@ -28,7 +29,7 @@ use lanes::Lanes;
 /// How often the loop looks at what is not an event of the consumer.
 const TICK: Duration = Duration::from_millis(50);
 
-/// One member of the consumer group: a consumer, and a lane for each input partition that it is assigned.
+/// One member of the consumer group: a consumer, and a lane for each input partition that it is assigned, or one for all of them.
 pub struct Worker<S> {
     config: WorkerConfig,
     stage: Arc<S>,
@@ -76,6 +77,7 @@ impl<S: Transformer> Worker<S> {
             watchdog: watchdog::Watchdog::default(),
             admin: Arc::new(admin),
             first: std::sync::Mutex::default(),
+            instance: instance::name(&config),
             config,
         });
         monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());

@@ -9,7 +9,7 @@ use super::assignment::Assignment;
 use super::fatal::Fatal;
 use super::startup::Topology;
 use super::watchdog::Watchdog;
-use crate::config::{Delivery, StartFrom, WorkerConfig};
+use crate::config::{Delivery, START, StartFrom, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
     Admin, Consumer, GroupPositions, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition,
@@ -36,9 +36,19 @@ pub(crate) struct Shared<S> {
     pub(crate) admin: Arc<Admin>,
     /// Held while the group's first positions are set.
     pub(crate) first: Mutex<()>,
+    /// What tells this worker apart from others of its group.
+    pub(crate) instance: String,
 }
 
 impl<S> Shared<S> {
+    /// The number of the lane that a task is on.
+    pub(crate) fn lane_of(&self, task: i32) -> i32 {
+        match self.config.transaction_scope {
+            TransactionScope::Task => task,
+            TransactionScope::Worker => 0,
+        }
+    }
+
     /// A task's name in logs.
     pub(crate) fn task(&self, number: i32) -> String {
         format!("{} task {number}", self.config.name)
@@ -61,7 +71,7 @@ impl<S> Shared<S> {
             compression: self.config.compression,
             properties: self.config.producer_properties.clone(),
             batch_size: self.topology.batch_size,
-            transaction: Some((transactional_id.to_owned(), self.config.transaction_timeout)),
+            transaction: Some((transactional_id.to_owned(), self.config.transaction_timeout())),
         }
     }
 
@@ -85,11 +95,11 @@ impl<S> Shared<S> {
         let kafka = |source| Error::Kafka { what: format!("{name}: set the group's first positions"), source };
         while still_ours() {
             let id = match &self.config.delivery {
-                Delivery::ExactlyOnce { transactional_id } => format!("{transactional_id}-start"),
-                Delivery::AtLeastOnce(_) => format!("wattle-{}-start", self.config.group),
+                Delivery::ExactlyOnce { transactional_id } => format!("{transactional_id}-{START}"),
+                Delivery::AtLeastOnce(_) => format!("wattle-{}-{START}", self.config.group),
             };
             let mut producer = Producer::new(&self.producer_config(&id))?;
-            producer.init_transactions(self.config.transaction_timeout).map_err(kafka)?;
+            producer.init_transactions(self.config.patience()).map_err(kafka)?;
             // Partitions may have been added since this process started.
             let mut all = self.all_partitions();
             all.extend(wanted.iter().filter(|(_, number)| *number >= self.topology.partitions).cloned());
@@ -103,7 +113,7 @@ impl<S> Shared<S> {
             }
             let Some(token) = self.consumer.token() else { continue };
             let group = GroupPositions { positions: &first, token: &token };
-            let done = producer.transact(&Output::default(), Some(group), self.config.transaction_timeout);
+            let done = producer.transact(&Output::default(), Some(group), self.config.transaction_timeout());
             match done {
                 Ok(()) => {
                     let positions = positions::places(&first);
@@ -199,7 +209,7 @@ impl RebalanceListener for Router {
             tracing::warn!(
                 %stream,
                 committing,
-                "commits did not end within {} s of a rebalance; the next owner's fence decides about them",
+                "commits did not end within {} s of a rebalance; they are fenced, or the next owner waits for them",
                 REVOKE.as_secs()
             );
         }

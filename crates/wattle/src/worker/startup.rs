@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::config::{Delivery, WorkerConfig};
+use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{Admin, Cluster};
 
@@ -38,8 +38,10 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
         return Err(Error::Topics { text });
     }
     if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
-        check_transaction_timeout(admin, &cluster, config.transaction_timeout)?;
-        check_descriptors(partitions);
+        check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
+        if config.transaction_scope == TransactionScope::Task {
+            check_descriptors(partitions);
+        }
     }
     let ids = admin
         .topic_ids(&config.topics)
