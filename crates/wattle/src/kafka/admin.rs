@@ -8,7 +8,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::client::{self, LogGate};
-use super::ffi;
+use super::ffi::{self, Group};
 use crate::config::ClientProperties;
 use crate::error::Error;
 use crate::kafka;
@@ -75,6 +75,11 @@ impl Admin {
     /// The ids of topics that are there.
     pub(crate) fn topic_ids(&self, topics: &[String]) -> Result<BTreeMap<String, String>, kafka::Error> {
         ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)
+    }
+
+    /// A consumer group as its coordinator knows it.
+    pub(crate) fn group(&self, name: &str) -> Result<Group, kafka::Error> {
+        ffi::group(self.client.inner().native_ptr(), name, CONNECT)
     }
 
     /// A setting of a broker of the cluster; `None` if it does not tell.

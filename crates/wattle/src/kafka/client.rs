@@ -11,12 +11,15 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use crate::config::ClientProperties;
 use crate::error::Error;
 
+/// What the client ids of our clients begin with, unless the user gives another one.
+pub(crate) const CLIENT: &str = "wattle-";
+
 /// Properties that every client has. The user's come last where they are allowed at all: `owned_property` has refused the rest.
 pub(super) fn base(name: &str, brokers: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", brokers)
-        .set("client.id", format!("wattle-{name}"))
+        .set("client.id", format!("{CLIENT}{name}"))
         // Re-bootstrapping when the only broker goes away can leave a transactional call hanging past its timeout.
         .set("metadata.recovery.strategy", "none")
         // A broker that restarts is back within seconds; the default would look for it every 10 s.

@@ -13,7 +13,7 @@ use rdkafka_sys::rd_kafka_resp_err_t as RespErr;
 
 use super::client::{self, LogGate};
 use super::error::Error;
-use super::ffi::{self, GroupToken};
+use super::ffi::{self, Group, GroupToken};
 use super::position::{Offset, Position};
 use super::producer::position_list;
 use super::record::{Batch, Header, Record};
@@ -182,25 +182,30 @@ impl<L: RebalanceListener> Consumer<L> {
         Ok(self.inner.commit(&position_list(positions)?, CommitMode::Sync)?)
     }
 
+    /// The group as its coordinator knows it.
+    pub(crate) fn group(&self, timeout: Duration) -> Result<Group, Error> {
+        ffi::group(self.inner.client().native_ptr(), &self.group, timeout)
+    }
+
     /// Asks the coordinator whether we are a member and have these partitions of all topics. Our own view can be out of date:
     /// a process that was stopped for long believes what was true before.
     pub(crate) fn ownership(&self, partitions: &[i32], timeout: Duration) -> Result<Ownership, Error> {
         let Some(token) = self.token() else { return Ok(Ownership::NotOurs) };
-        let groups = self.inner.fetch_group_list(Some(&self.group), timeout)?;
-        // A coordinator that is moving or loading answers with nothing, which says nothing about us.
-        let Some(group) = groups.groups().first().filter(|group| !group.members().is_empty()) else {
-            return Ok(Ownership::Undecided);
-        };
-        let member = token.member_id();
-        let Some(us) = group.members().iter().find(|other| other.id() == member) else {
-            return Ok(Ownership::NotOurs);
-        };
-        if group.state() != "Stable" {
-            return Ok(Ownership::Undecided);
-        }
-        let assigned = us.assignment().map(assigned_partitions).unwrap_or_default();
-        let ours = partitions.iter().all(|partition| assigned.contains(partition));
-        Ok(if ours { Ownership::Ours } else { Ownership::NotOurs })
+        Ok(ownership(&self.group(timeout)?, &token.member_id(), partitions))
+    }
+}
+
+fn ownership(group: &Group, member: &str, partitions: &[i32]) -> Ownership {
+    // A coordinator that is moving or loading may answer with nothing, which says nothing about us.
+    if group.members.is_empty() {
+        return Ownership::Undecided;
+    }
+    let Some(us) = group.members.iter().find(|other| other.id == member) else { return Ownership::NotOurs };
+    let assigned = |partition: &i32| us.partitions.iter().any(|(_, number)| number == partition);
+    match group.stable {
+        false => Ownership::Undecided,
+        true if partitions.iter().all(assigned) => Ownership::Ours,
+        true => Ownership::NotOurs,
     }
 }
 
@@ -221,33 +226,6 @@ pub(super) fn watermarks<C: ConsumerContext>(
         }
         answer => Ok(answer?),
     }
-}
-
-/// The partition numbers in a member's assignment, in the wire form of the consumer protocol: version, then an array of topic
-/// name and array of partitions.
-fn assigned_partitions(bytes: &[u8]) -> Vec<i32> {
-    fn take<'a>(rest: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
-        let (head, tail) = rest.split_at_checked(n)?;
-        *rest = tail;
-        Some(head)
-    }
-    fn int(rest: &mut &[u8]) -> Option<i32> {
-        Some(i32::from_be_bytes(take(rest, 4)?.try_into().ok()?))
-    }
-    fn parse(mut rest: &[u8]) -> Option<Vec<i32>> {
-        let rest = &mut rest;
-        take(rest, 2)?;
-        let mut partitions = Vec::new();
-        for _ in 0..int(rest)? {
-            let length = u16::from_be_bytes(take(rest, 2)?.try_into().ok()?);
-            take(rest, usize::from(length))?;
-            for _ in 0..int(rest)? {
-                partitions.push(int(rest)?);
-            }
-        }
-        Some(partitions)
-    }
-    parse(bytes).unwrap_or_default()
 }
 
 pub(super) fn unassigned(partitions: &[TopicPartition]) -> TopicPartitionList {
@@ -417,18 +395,26 @@ fn assign_paused<L: RebalanceListener>(
 
 #[cfg(test)]
 mod tests {
-    use super::assigned_partitions;
+    use super::super::ffi::Member;
+    use super::*;
 
     #[test]
-    fn an_assignment_is_read_from_its_wire_form() {
-        let bytes = [
-            0, 0, // version
-            0, 0, 0, 1, // one topic
-            0, 1, b't', // its name
-            0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 5, // partitions 3 and 5
-            255, 255, 255, 255, // no user data
-        ];
-        assert_eq!(assigned_partitions(&bytes), [3, 5]);
-        assert!(assigned_partitions(&bytes[..9]).is_empty());
+    fn only_a_stable_group_that_names_us_says_what_is_ours() {
+        let member = |id: &str, partitions: &[i32]| Member {
+            id: id.to_owned(),
+            client_id: String::new(),
+            host: String::new(),
+            instance_id: None,
+            partitions: partitions.iter().map(|number| ("t".to_owned(), *number)).collect(),
+        };
+        let members = vec![member("us", &[3, 5]), member("other", &[4])];
+        let mut group = Group { stable: true, members };
+        assert_eq!(ownership(&group, "us", &[3, 5]), Ownership::Ours);
+        assert_eq!(ownership(&group, "us", &[3, 4]), Ownership::NotOurs);
+        assert_eq!(ownership(&group, "gone", &[3]), Ownership::NotOurs);
+        group.stable = false;
+        assert_eq!(ownership(&group, "us", &[3, 5]), Ownership::Undecided);
+        group.members.clear();
+        assert_eq!(ownership(&group, "us", &[3]), Ownership::Undecided);
     }
 }

@@ -1,5 +1,6 @@
 //! Looking at a group from outside: what it has committed, whatever transactions are under way.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
@@ -8,6 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use super::client::{self, LogGate};
 use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
 use super::error::Error;
+use super::holder::Holder;
 use super::position::Position;
 use crate::config::WorkerConfig;
 use crate::error::Error as WattleError;
@@ -34,6 +36,12 @@ impl GroupView {
     /// First offset that a partition still has, and its high watermark.
     pub(crate) fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
         watermarks(&self.0, topic, partition, timeout)
+    }
+
+    /// Who committed the last positions of these partitions, as far as they say.
+    pub(crate) fn holders(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<BTreeSet<Holder>, Error> {
+        let list = self.0.committed_offsets(unassigned(partitions), timeout)?;
+        Ok(list.elements().iter().filter_map(|element| Holder::read(element.metadata())).collect())
     }
 
     /// The group's last committed positions.

@@ -13,6 +13,7 @@ use super::client::{self, LogGate};
 use super::consumer::TopicPartition;
 use super::error::{Error, Verdict};
 use super::ffi::{self, Events, GroupToken};
+use super::holder::Holder;
 use super::position::Position;
 use crate::config::{ClientProperties, Compression};
 use crate::error::Error as WattleError;
@@ -36,6 +37,8 @@ pub(crate) struct ProducerConfig {
 pub(crate) struct Producer {
     events: Events, // before the client: it must be gone first
     client: BaseProducer<Context>,
+    /// Empty without transactions.
+    transactional_id: String,
     /// Sent, and not reported yet.
     outstanding: usize,
     /// From this time on a commit may have been sent a second time.
@@ -55,6 +58,8 @@ const LAST_ABORT: Duration = Duration::from_secs(10);
 pub(crate) struct GroupPositions<'a> {
     pub(crate) positions: &'a [(TopicPartition, Position)],
     pub(crate) token: &'a GroupToken,
+    /// Of a static member.
+    pub(crate) instance_id: Option<&'a str>,
 }
 
 /// Why a set of outputs was not delivered or committed.
@@ -150,7 +155,8 @@ impl Producer {
         let events = Events::of(client.client().native_ptr());
         let socket_timeout = config.properties.get("socket.timeout.ms").and_then(|millis| millis.parse().ok());
         let resent_after = socket_timeout.map_or(SUSPICIOUS, Duration::from_millis).min(SUSPICIOUS);
-        Ok(Producer { events, client, outstanding: 0, resent_after, sent_twice: false })
+        let transactional_id = config.transaction.as_ref().map(|(id, _)| id.clone()).unwrap_or_default();
+        Ok(Producer { events, client, transactional_id, outstanding: 0, resent_after, sent_twice: false })
     }
 
     /// Fences every other producer with this transactional id, and ends the transaction that it may have open.
@@ -211,6 +217,7 @@ impl Producer {
         deadline: Instant,
     ) -> Result<Delivered, Failure> {
         let list = position_list(positions.positions)?;
+        self.sign(&list, positions);
         let handle = self.client.client().native_ptr();
         let offsets = || ffi::send_offsets(handle, &list, positions.token, left(deadline));
         let mut refused = Refusals::default();
@@ -228,6 +235,19 @@ impl Producer {
             (None, _, Err(error)) => Err(error.into()),
             (None, Err(failure), _) => Err(failure),
             (None, Ok(()), Ok(())) => unreachable!("one of them failed"),
+        }
+    }
+
+    /// Writes into the positions who commits them.
+    fn sign(&self, list: &TopicPartitionList, positions: &GroupPositions<'_>) {
+        let holder = Holder {
+            transactional_id: self.transactional_id.clone(),
+            member_id: positions.token.member_id(),
+            instance_id: positions.instance_id.map(str::to_owned),
+        };
+        let metadata = holder.write();
+        for mut element in list.elements() {
+            element.set_metadata(&metadata);
         }
     }
 

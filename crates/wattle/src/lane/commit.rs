@@ -78,7 +78,8 @@ impl<S: Transformer> Lane<S> {
                 let producer = producer.as_mut().expect("W1: nothing is produced before the fence");
                 let timeout = shared.config.transaction_timeout();
                 let _watched = shared.watchdog.watch(self.number, "a transaction", shared.config.patience() * 2);
-                producer.transact(&self.output, Some(GroupPositions { positions, token: &token }), timeout)
+                let instance_id = shared.config.group_instance_id.as_deref();
+                producer.transact(&self.output, Some(GroupPositions { positions, token: &token, instance_id }), timeout)
             }
             Committer::AtLeastOnce { sink } => {
                 let sink = sink.as_mut().expect("a task that runs has a sink");

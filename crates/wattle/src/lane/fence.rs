@@ -33,9 +33,7 @@ impl<S: Transformer> Lane<S> {
             let task = &self.tasks[&number];
             let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);
             let ours = || shared.assignment.is_current(number, incarnation);
-            let Some(found) =
-                positions::stable(&shared.consumer, (&shared.config.name, &task_name), &partitions, ours)?
-            else {
+            let Some(found) = positions::stable(&shared, &task_name, &partitions, ours)? else {
                 return Ok(());
             };
             if found.iter().any(Option::is_none) {

@@ -115,7 +115,7 @@ fn find<S>(
     let name = format!("task {number}");
     let ours = || shared.assignment.is_current(number, incarnation);
     loop {
-        let Some(found) = positions::stable(&shared.consumer, (&shared.config.name, &name), partitions, ours)? else {
+        let Some(found) = positions::stable(shared, &name, partitions, ours)? else {
             return Ok(Found::Gone);
         };
         if found.iter().all(Option::is_some) {

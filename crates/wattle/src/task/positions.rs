@@ -8,6 +8,7 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 use crate::config::StartFrom;
 use crate::error::Error;
 use crate::kafka::{self, Consumer, GroupView, Position, RebalanceListener, TopicPartition, Verdict};
+use crate::worker::Shared;
 
 /// One question to the broker. A position that a transaction holds open costs the whole of it, so it is short.
 const ASK: Duration = Duration::from_secs(1);
@@ -22,20 +23,20 @@ const WATERMARKS: Duration = Duration::from_secs(30);
 ///
 /// Called after the fence: what our own predecessor had open is ended, so that only a transactional id of somebody else can
 /// hold a position.
-pub(crate) fn stable<L: RebalanceListener>(
-    consumer: &Consumer<L>,
-    (stream, task): (&str, &str),
+pub(crate) fn stable<S>(
+    shared: &Shared<S>,
+    task: &str,
     partitions: &[TopicPartition],
     still_ours: impl Fn() -> bool,
 ) -> Result<Option<Vec<Option<Position>>>, Error> {
-    let started = Instant::now();
+    let (started, stream) = (Instant::now(), &shared.config.name);
     let mut reminder: Option<Instant> = None;
     while still_ours() {
-        match consumer.committed(partitions, ASK) {
+        match shared.consumer.committed(partitions, ASK) {
             Ok(positions) => {
                 if reminder.is_some() {
                     let waited_s = started.elapsed().as_secs();
-                    tracing::info!(stream, waited_s, "{task} has the committed positions");
+                    tracing::info!(%stream, waited_s, "{task} has the committed positions");
                 }
                 return Ok(Some(positions));
             }
@@ -56,13 +57,14 @@ pub(crate) fn stable<L: RebalanceListener>(
             reminder = Some(Instant::now());
             let waited_s = started.elapsed().as_secs();
             tracing::warn!(
-                stream,
+                %stream,
                 waited_s,
                 "{task} waits for the committed positions of {}: an open transaction of another transactional id holds them, or the \
                  coordinator does not answer; other tasks go on",
                 names(partitions)
             );
         }
+        shared.end_orphans(partitions);
     }
     Ok(None)
 }

@@ -6,6 +6,7 @@ mod identity;
 mod instance;
 mod lanes;
 mod monitor;
+mod orphan;
 mod shared;
 mod startup;
 mod stop;
@@ -77,6 +78,7 @@ impl<S: Transformer> Worker<S> {
             watchdog: watchdog::Watchdog::default(),
             admin: Arc::new(admin),
             first: std::sync::Mutex::default(),
+            ended: orphan::Ended::default(),
             instance: instance::name(&config),
             config,
         });

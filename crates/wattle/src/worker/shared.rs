@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::assignment::Assignment;
 use super::fatal::Fatal;
+use super::orphan::Ended;
 use super::startup::Topology;
 use super::watchdog::Watchdog;
 use crate::config::{Delivery, START, StartFrom, TransactionScope, WorkerConfig};
@@ -36,6 +37,7 @@ pub(crate) struct Shared<S> {
     pub(crate) admin: Arc<Admin>,
     /// Held while the group's first positions are set.
     pub(crate) first: Mutex<()>,
+    pub(super) ended: Ended,
     /// What tells this worker apart from others of its group.
     pub(crate) instance: String,
 }
@@ -103,8 +105,7 @@ impl<S> Shared<S> {
             // Partitions may have been added since this process started.
             let mut all = self.all_partitions();
             all.extend(wanted.iter().filter(|(_, number)| *number >= self.topology.partitions).cloned());
-            let Some(found) = positions::stable(&self.consumer, (&self.config.name, "the group"), &all, &still_ours)?
-            else {
+            let Some(found) = positions::stable(self, "the group", &all, &still_ours)? else {
                 return Ok(false);
             };
             let first = self.first_positions(&all, &found)?;
@@ -112,7 +113,8 @@ impl<S> Shared<S> {
                 return Ok(true);
             }
             let Some(token) = self.consumer.token() else { continue };
-            let group = GroupPositions { positions: &first, token: &token };
+            let instance_id = self.config.group_instance_id.as_deref();
+            let group = GroupPositions { positions: &first, token: &token, instance_id };
             let done = producer.transact(&Output::default(), Some(group), self.config.transaction_timeout());
             match done {
                 Ok(()) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
-use crate::kafka::{Admin, Cluster};
+use crate::kafka::{Admin, CLIENT, Cluster, Group, Member};
 
 /// librdkafka's default for the bytes of one record batch.
 const BATCH_SIZE: i64 = 1_000_000;
@@ -39,8 +39,9 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     }
     if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
         check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
-        if config.transaction_scope == TransactionScope::Task {
-            check_descriptors(partitions);
+        match config.transaction_scope {
+            TransactionScope::Task => check_descriptors(partitions),
+            TransactionScope::Worker => check_members(admin, config)?,
         }
     }
     let ids = admin
@@ -82,6 +83,36 @@ pub(crate) fn batch_size(admin: &Admin, topics: &[String]) -> usize {
     usize::try_from(size).expect("between 1 and a million")
 }
 
+/// In scope `worker` the group is the fence, which takes members that show the group's token with their positions. A member of another
+/// product may commit its own without.
+fn check_members(admin: &Admin, config: &WorkerConfig) -> Result<(), Error> {
+    let group = admin.group(&config.group).map_err(|source| Error::Kafka {
+        what: format!("{}: describe the group {}", config.name, config.group),
+        source,
+    })?;
+    let text = foreign(&group, config);
+    text.map_or(Ok(()), |text| Err(Error::BrokerSetting { text }))
+}
+
+/// What is wrong with the members that are there; `None` if they are all ours.
+fn foreign(group: &Group, config: &WorkerConfig) -> Option<String> {
+    let given = config.consumer_properties.get("client.id");
+    let foreign = |member: &&Member| !member.client_id.starts_with(CLIENT) && Some(&member.client_id) != given;
+    let members: Vec<String> = group
+        .members
+        .iter()
+        .filter(foreign)
+        .map(|member| format!("client id {} at {}", member.client_id, member.host.trim_start_matches('/')))
+        .collect();
+    (!members.is_empty()).then(|| {
+        format!(
+            "transaction_scope worker needs the group {} for itself, and it has other members: {}. They may commit positions without the              group's token, which fences nobody. Stop them, choose another consumer_group, or set transaction_scope: task",
+            config.group,
+            members.join("; ")
+        )
+    })
+}
+
 /// A process that has every partition needs a producer for each.
 fn check_descriptors(partitions: i32) {
     let needed = u64::try_from(partitions).unwrap_or_default() * DESCRIPTORS + 64;
@@ -92,5 +123,29 @@ fn check_descriptors(partitions: i32) {
             "{partitions} partitions need about {needed} file descriptors if all come to this process, and its limit is {soft}: raise \
              it (ulimit -n), or run more processes"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_other_products_are_named() {
+        let member = |client_id: &str| Member {
+            id: String::new(),
+            client_id: client_id.to_owned(),
+            host: "/10.0.0.7".to_owned(),
+            instance_id: None,
+            partitions: Vec::new(),
+        };
+        let delivery = Delivery::ExactlyOnce { transactional_id: "t".to_owned() };
+        let mut config = WorkerConfig::new("n", "b", "orders", ["a"], delivery);
+        let members = vec![member("wattle-n"), member("billing"), member("console-consumer")];
+        let group = Group { stable: true, members };
+        let text = foreign(&group, &config).expect("two of them");
+        assert!(text.contains("orders") && text.contains("client id billing at 10.0.0.7; client id console"), "{text}");
+        config.consumer_properties.insert("client.id".to_owned(), "billing".to_owned());
+        assert!(!foreign(&group, &config).expect("one of them").contains("billing"));
     }
 }

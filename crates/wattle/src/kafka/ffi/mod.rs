@@ -1,8 +1,9 @@
-//! What rdkafka has no safe call for. The one file in which `unsafe` is allowed; each use says why it is sound.
+//! What rdkafka has no safe call for. The one place where `unsafe` is allowed; each use says why it is sound.
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, c_char};
+mod describe;
+
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use rdkafka::error::{IsError as _, RDKafkaErrorCode as Code};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka_sys as sys;
+
+pub(crate) use describe::{Group, Member, group, topic_ids};
 
 use super::error::{Error, Flags};
 
@@ -124,62 +127,6 @@ pub(crate) fn headers(message: &BorrowedMessage<'_>) -> Vec<(Vec<u8>, Option<Vec
         }
     }
     found
-}
-
-/// The ids of topics: a topic that is deleted and made again has another one. A topic that is not there is left out.
-pub(crate) fn topic_ids(
-    client: Handle,
-    topics: &[String],
-    timeout: Duration,
-) -> Result<BTreeMap<String, String>, Error> {
-    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_str()).ok()).collect();
-    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-    // SAFETY: what is created here is destroyed here, in the opposite order; the result lives as long as its event.
-    unsafe {
-        let queue = sys::rd_kafka_queue_new(client);
-        let collection = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
-        let options =
-            sys::rd_kafka_AdminOptions_new(client, sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
-        sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), ptr::null_mut(), 0);
-        sys::rd_kafka_DescribeTopics(client, collection, options, queue);
-        let event = sys::rd_kafka_queue_poll(queue, millis(timeout + Duration::from_secs(1)));
-        let result = described(event);
-        if !event.is_null() {
-            sys::rd_kafka_event_destroy(event);
-        }
-        sys::rd_kafka_AdminOptions_destroy(options);
-        sys::rd_kafka_TopicCollection_destroy(collection);
-        sys::rd_kafka_queue_destroy(queue);
-        result
-    }
-}
-
-/// # Safety
-/// `event` is null, or the answer to a `DescribeTopics`.
-unsafe fn described(event: *mut sys::rd_kafka_event_t) -> Result<BTreeMap<String, String>, Error> {
-    if event.is_null() {
-        return Err(Error::of(Code::OperationTimedOut));
-    }
-    // SAFETY: everything is read while the event lives.
-    unsafe {
-        let code: Code = sys::rd_kafka_event_error(event).into();
-        if code != Code::NoError {
-            return Err(Error::new(code, text(sys::rd_kafka_event_error_string(event)), Flags::default()));
-        }
-        let mut count = 0;
-        let result = sys::rd_kafka_event_DescribeTopics_result(event);
-        let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
-        let mut ids = BTreeMap::new();
-        for index in 0..count {
-            let topic = *topics.add(index);
-            let error = sys::rd_kafka_error_code(sys::rd_kafka_TopicDescription_error(topic));
-            if !error.is_error() {
-                let id = sys::rd_kafka_Uuid_base64str(sys::rd_kafka_TopicDescription_topic_id(topic));
-                ids.insert(text(sys::rd_kafka_TopicDescription_name(topic)), text(id));
-            }
-        }
-        Ok(ids)
-    }
 }
 
 /// A producer's event queue. rdkafka's own poll sleeps to the end of its timeout even if everything has arrived.

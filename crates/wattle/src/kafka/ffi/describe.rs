@@ -1,0 +1,180 @@
+//! Questions to the cluster: topics and groups as they are.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_char};
+use std::ptr;
+use std::time::Duration;
+
+use rdkafka::error::{IsError as _, RDKafkaErrorCode as Code};
+use rdkafka_sys as sys;
+use sys::rd_kafka_admin_op_t as Op;
+
+use super::{Error, Flags, Handle, millis, text};
+
+/// A consumer group as its coordinator knows it, of either group protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Neither rebalancing nor empty.
+    pub(crate) stable: bool,
+    pub(crate) members: Vec<Member>,
+}
+
+/// A member of a consumer group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) id: String,
+    pub(crate) client_id: String,
+    pub(crate) host: String,
+    /// Where it is a static member.
+    pub(crate) instance_id: Option<String>,
+    pub(crate) partitions: Vec<(String, i32)>,
+}
+
+/// The ids of topics: a topic that is deleted and made again has another one. A topic that is not there is left out.
+pub(crate) fn topic_ids(
+    client: Handle,
+    topics: &[String],
+    timeout: Duration,
+) -> Result<BTreeMap<String, String>, Error> {
+    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_str()).ok()).collect();
+    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    // SAFETY: the client is alive; the collection outlives its use, and is destroyed once.
+    unsafe {
+        let collection = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+        let ids = ask(
+            client,
+            Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+            timeout,
+            |options, queue| sys::rd_kafka_DescribeTopics(client, collection, options, queue),
+            |event| Ok(ids(event)),
+        );
+        sys::rd_kafka_TopicCollection_destroy(collection);
+        ids
+    }
+}
+
+/// A consumer group. One that does not exist has no members, and so has one whose coordinator is loading it under the classic protocol.
+pub(crate) fn group(client: Handle, name: &str, timeout: Duration) -> Result<Group, Error> {
+    let name = CString::new(name).map_err(|_| Error::text("a group's name holds a zero byte"))?;
+    let mut names = [name.as_ptr()];
+    // SAFETY: the client and the name are alive over the call.
+    unsafe {
+        ask(
+            client,
+            Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
+            timeout,
+            |options, queue| sys::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), 1, options, queue),
+            |event| described(event),
+        )
+    }
+}
+
+/// Asks, and reads the answer.
+///
+/// # Safety
+/// `client` is alive, `call` begins the operation `op` of it, and `read` reads the event that answers that.
+unsafe fn ask<T>(
+    client: Handle,
+    op: Op,
+    timeout: Duration,
+    call: impl FnOnce(*mut sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t),
+    read: impl FnOnce(*mut sys::rd_kafka_event_t) -> Result<T, Error>,
+) -> Result<T, Error> {
+    // SAFETY: what is created here is destroyed here, in the opposite order; the answer lives as long as its event.
+    unsafe {
+        let queue = sys::rd_kafka_queue_new(client);
+        let options = sys::rd_kafka_AdminOptions_new(client, op);
+        sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), ptr::null_mut(), 0);
+        call(options, queue);
+        let event = sys::rd_kafka_queue_poll(queue, millis(timeout + Duration::from_secs(1)));
+        let answer = if event.is_null() {
+            Err(Error::of(Code::OperationTimedOut))
+        } else {
+            match sys::rd_kafka_event_error(event).into() {
+                Code::NoError => read(event),
+                code => Err(Error::new(code, text(sys::rd_kafka_event_error_string(event)), Flags::default())),
+            }
+        };
+        if !event.is_null() {
+            sys::rd_kafka_event_destroy(event);
+        }
+        sys::rd_kafka_AdminOptions_destroy(options);
+        sys::rd_kafka_queue_destroy(queue);
+        answer
+    }
+}
+
+/// # Safety
+/// `event` is the answer to a `DescribeTopics`.
+unsafe fn ids(event: *mut sys::rd_kafka_event_t) -> BTreeMap<String, String> {
+    // SAFETY: everything is read while the event lives.
+    unsafe {
+        let mut count = 0;
+        let result = sys::rd_kafka_event_DescribeTopics_result(event);
+        let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+        let mut ids = BTreeMap::new();
+        for index in 0..count {
+            let topic = *topics.add(index);
+            let error = sys::rd_kafka_error_code(sys::rd_kafka_TopicDescription_error(topic));
+            if !error.is_error() {
+                let id = sys::rd_kafka_Uuid_base64str(sys::rd_kafka_TopicDescription_topic_id(topic));
+                ids.insert(text(sys::rd_kafka_TopicDescription_name(topic)), text(id));
+            }
+        }
+        ids
+    }
+}
+
+/// # Safety
+/// `event` is the answer to a `DescribeConsumerGroups` for one group.
+unsafe fn described(event: *mut sys::rd_kafka_event_t) -> Result<Group, Error> {
+    // SAFETY: everything is read while the event lives; every pointer that may be null is looked at.
+    unsafe {
+        let mut count = 0;
+        let result = sys::rd_kafka_event_DescribeConsumerGroups_result(event);
+        let groups = sys::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
+        if count == 0 {
+            return Err(Error::of(Code::OperationTimedOut));
+        }
+        let group = *groups;
+        let error = sys::rd_kafka_ConsumerGroupDescription_error(group);
+        if !error.is_null() {
+            return match sys::rd_kafka_error_code(error).into() {
+                Code::GroupIdNotFound => Ok(Group { stable: false, members: Vec::new() }),
+                code => Err(Error::new(code, text(sys::rd_kafka_error_string(error)), Flags::default())),
+            };
+        }
+        let state = sys::rd_kafka_ConsumerGroupDescription_state(group);
+        let members = 0..sys::rd_kafka_ConsumerGroupDescription_member_count(group);
+        Ok(Group {
+            stable: state == sys::rd_kafka_consumer_group_state_t::RD_KAFKA_CONSUMER_GROUP_STATE_STABLE,
+            members: members.map(|index| member(sys::rd_kafka_ConsumerGroupDescription_member(group, index))).collect(),
+        })
+    }
+}
+
+/// # Safety
+/// `member` is alive.
+unsafe fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Member {
+    // SAFETY: all of it is owned by the member.
+    unsafe {
+        let instance_id = text(sys::rd_kafka_MemberDescription_group_instance_id(member));
+        let mut partitions = Vec::new();
+        let assignment = sys::rd_kafka_MemberDescription_assignment(member);
+        let list =
+            if assignment.is_null() { ptr::null() } else { sys::rd_kafka_MemberAssignment_partitions(assignment) };
+        if !list.is_null() {
+            for index in 0..usize::try_from((*list).cnt).unwrap_or_default() {
+                let element = &*(*list).elems.add(index);
+                partitions.push((text(element.topic), element.partition));
+            }
+        }
+        Member {
+            id: text(sys::rd_kafka_MemberDescription_consumer_id(member)),
+            client_id: text(sys::rd_kafka_MemberDescription_client_id(member)),
+            host: text(sys::rd_kafka_MemberDescription_host(member)),
+            instance_id: (!instance_id.is_empty()).then_some(instance_id),
+            partitions,
+        }
+    }
+}
