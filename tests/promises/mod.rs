@@ -50,6 +50,10 @@ promises! {
         a_process_that_stops_hands_over_at_once,
         a_clean_stop_and_a_start_emit_nothing,
         a_clean_stop_repeats_nothing_at_least_once;
+    orphan:
+        a_dead_workers_transaction_is_ended_by_its_successor,
+        a_living_workers_transaction_is_waited_for,
+        a_group_that_another_product_shares_is_refused_in_scope_worker;
     scope:
         several_kills_of_one_of_two_workers_in_a_transaction_are_exact,
         workers_join_and_leave_under_load,
