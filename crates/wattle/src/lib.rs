@@ -9,6 +9,7 @@
 //! commit) → `task` (positions, processing) → `stage` (what a user writes). `kafka` is the only place that touches
 //! librdkafka. A [`Source`] that is not a topic takes a shorter way, and `extract` keeps its position.
 
+mod app;
 mod config;
 mod error;
 mod extract;
@@ -21,6 +22,7 @@ mod stage;
 mod task;
 mod worker;
 
+pub use app::{App, AppBuilder};
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, SinkFactory, StartFrom, TransactionScope,
     WorkerConfig, instance_problem, owned_property, property_problem,

@@ -1,0 +1,215 @@
+//! The library's front door: an application, from a few settings.
+
+use std::time::Duration;
+
+use crate::config::{Compression, Delivery, StartFrom, TransactionScope, WorkerConfig};
+use crate::error::Error;
+use crate::stage::Transformer;
+use crate::worker::{Monitor, Stop, Worker};
+
+/// An application: one stage over some topics, exactly once. Start the same program several times and the processes share the partitions.
+///
+/// ```no_run
+/// use wattle::{App, Message, Stop, TransactionScope, transformer};
+///
+/// # fn main() -> Result<(), wattle::Error> {
+/// let copy = transformer(|record, out| {
+///     out.send(Message::copy(record, "orders-copy"));
+///     Ok(())
+/// });
+/// let app = App::builder()
+///     .application_id("copy")
+///     .brokers("127.0.0.1:9092")
+///     .input_topics(["orders"])
+///     .output_topics(["orders-copy"])
+///     .transaction_scope(TransactionScope::Worker)
+///     .build(copy)?;
+/// app.run(&Stop::new())
+/// # }
+/// ```
+pub struct App<S>(Worker<S>);
+
+impl App<()> {
+    /// An application with nothing set yet.
+    pub fn builder() -> AppBuilder {
+        let delivery = Delivery::ExactlyOnce { transactional_id: String::new() };
+        AppBuilder { config: WorkerConfig::new("", "", "", Vec::<String>::new(), delivery) }
+    }
+}
+
+impl<S: Transformer> App<S> {
+    /// A view of the application that stays valid while it runs and after.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        self.0.monitor()
+    }
+
+    /// Runs until `stop`, or until an error. Blocks the calling thread, which must not be one of an async runtime.
+    ///
+    /// # Errors
+    /// See [`Error`]. Whatever was not committed is processed again by the next run.
+    pub fn run(self, stop: &Stop) -> Result<(), Error> {
+        self.0.run(stop)
+    }
+}
+
+/// The settings of an [`App`]. What is not set has the default of [`WorkerConfig`].
+#[derive(Debug)]
+#[must_use = "it does nothing until it is built"]
+pub struct AppBuilder {
+    config: WorkerConfig,
+}
+
+impl AppBuilder {
+    /// The application's name: its consumer group, and the first part of its transactional ids. It stays the same over restarts, and is no
+    /// other application's.
+    pub fn application_id(mut self, id: impl Into<String>) -> Self {
+        let id = id.into();
+        self.config.name.clone_from(&id);
+        self.config.group.clone_from(&id);
+        self.config.delivery = Delivery::ExactlyOnce { transactional_id: id };
+        self
+    }
+
+    /// Addresses of some brokers of the cluster, `host:port`, separated by commas.
+    pub fn brokers(mut self, brokers: impl Into<String>) -> Self {
+        self.config.brokers = brokers.into();
+        self
+    }
+
+    /// The topics to read, in the order in which a batch processes them. They need equal partition counts.
+    pub fn input_topics(mut self, topics: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.config.topics = topics.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The topics that the stage writes to; those that are not there are named at start.
+    pub fn output_topics(mut self, topics: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.config.output_topics = topics.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Where records go that the stage cannot process, in the same transaction. Without it they stop the application.
+    pub fn dead_letter_topic(mut self, topic: impl Into<String>) -> Self {
+        self.config.dead_letter_topic = Some(topic.into());
+        self
+    }
+
+    /// Which tasks share a transaction.
+    pub fn transaction_scope(mut self, scope: TransactionScope) -> Self {
+        self.config.transaction_scope = scope;
+        self
+    }
+
+    /// When the broker aborts a transaction; by default [`TransactionScope::default_timeout`].
+    pub fn transaction_timeout(mut self, timeout: Duration) -> Self {
+        self.config.transaction_timeout = Some(timeout);
+        self
+    }
+
+    /// Static membership: a restart within the session timeout keeps the partitions. Unique for each process.
+    pub fn group_instance_id(mut self, id: impl Into<String>) -> Self {
+        self.config.group_instance_id = Some(id.into());
+        self
+    }
+
+    /// Where a new application begins.
+    pub fn start_from(mut self, start: StartFrom) -> Self {
+        self.config.start_from = start;
+        self
+    }
+
+    /// Most records of one transaction.
+    pub fn max_poll_records(mut self, records: usize) -> Self {
+        self.config.batch.max_poll_records = records;
+        self
+    }
+
+    /// Most bytes of keys and values that are read, and most that are written, in one transaction.
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.config.batch.max_bytes = bytes;
+        self
+    }
+
+    /// How long a transaction gathers records. By default whatever is there is committed at once.
+    pub fn commit_interval(mut self, interval: Duration) -> Self {
+        self.config.batch.commit_interval = interval;
+        self
+    }
+
+    /// Compression of what is written.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.config.compression = compression;
+        self
+    }
+
+    /// Time for a clean stop.
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        self.config.grace_period = period;
+        self
+    }
+
+    /// A librdkafka property of the consumer and of the producers, `security.protocol` for example.
+    pub fn client_property(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        self.consumer_property(name.clone(), value.clone()).producer_property(name, value)
+    }
+
+    /// A librdkafka property of the consumer, `session.timeout.ms` for example.
+    pub fn consumer_property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.config.consumer_properties.insert(name.into(), value.into());
+        self
+    }
+
+    /// A librdkafka property of the producers, `linger.ms` for example.
+    pub fn producer_property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.config.producer_properties.insert(name.into(), value.into());
+        self
+    }
+
+    /// The application that runs `stage`. Nothing connects yet.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with every problem of the settings.
+    pub fn build<S: Transformer>(self, stage: S) -> Result<App<S>, Error> {
+        self.check()?;
+        Worker::new(self.config, stage).map(App)
+    }
+
+    /// The same problems as the worker's, in the words of this builder.
+    fn check(&self) -> Result<(), Error> {
+        let mut problems = match self.config.validate() {
+            Err(Error::Config { problems }) => problems,
+            _ => return Ok(()),
+        };
+        if self.config.name.trim().is_empty() {
+            problems
+                .retain(|problem| !["name ", "group ", "transactional_id "].iter().any(|of| problem.starts_with(of)));
+            problems
+                .insert(0, "application_id must not be blank; choose one that stays the same over restarts".to_owned());
+        }
+        problems.dedup(); // a property of both clients
+        Err(Error::Config { problems })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::transformer;
+
+    #[test]
+    fn every_problem_of_an_application_is_reported_at_once() {
+        let build = |builder: AppBuilder| builder.build(transformer(|_, _| Ok(()))).err();
+        let Some(Error::Config { problems }) = build(App::builder().client_property("acks", "1")) else {
+            panic!("nothing is set");
+        };
+        let all = problems.join("\n");
+        assert_eq!(problems.len(), 4, "{all}");
+        for word in ["application_id", "brokers", "topics must name", "acks"] {
+            assert!(all.contains(word), "{word}: {all}");
+        }
+        let good = App::builder().application_id("a").brokers("b:1").input_topics(["t"]);
+        assert!(build(good).is_none());
+    }
+}
