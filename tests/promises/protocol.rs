@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use nix::sys::signal::Signal;
-
 use crate::harness::ledger::Ledger;
 use crate::harness::pipeline::Pipeline;
 use crate::harness::process::Process;
@@ -150,7 +148,7 @@ pub(super) fn nothing_is_missed_at_least_once_when_the_broker_divides(room: &Roo
         if clean {
             second.stop_cleanly();
         } else {
-            second.signal(Signal::SIGKILL);
+            assert!(second.kill(), "it was there to be killed");
         }
         group.wait_members(&[4], PATIENCE);
     }
