@@ -11,6 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::members;
 use super::wait::{PATIENCE, wait_for, wait_until};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -234,7 +235,14 @@ impl Group<'_> {
     pub(crate) fn members(&self) -> Option<Vec<usize>> {
         // An answer in part: a coordinator that is loading. The caller asks again.
         let list = self.consumer.fetch_group_list(Some(&self.name), TIMEOUT).ok()?;
-        let group = list.groups().first().filter(|group| group.state() == "Stable")?;
+        let group = list.groups().first()?;
+        if group.state() == "Dead" {
+            // No group at all, or one of the other protocol.
+            return members::of(&self.cluster.address, &self.name).ok()?;
+        }
+        if group.state() != "Stable" {
+            return None;
+        }
         Some(group.members().iter().map(|member| member.assignment().map_or(0, assigned)).collect())
     }
 

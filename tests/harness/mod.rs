@@ -9,6 +9,7 @@ pub(crate) mod cluster;
 pub(crate) mod context;
 pub(crate) mod ledger;
 pub(crate) mod load;
+mod members;
 pub(crate) mod pipeline;
 pub(crate) mod ports;
 pub(crate) mod process;

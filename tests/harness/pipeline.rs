@@ -13,6 +13,9 @@ pub(crate) struct Pipeline {
     pub(crate) transactional_id: Option<String>,
     pub(crate) start_from_latest: bool,
     pub(crate) group_instance_id: Option<String>,
+    /// `None`: classic.
+    pub(crate) group_protocol: Option<&'static str>,
+    /// Of the classic protocol; with the other one the broker decides.
     pub(crate) session_timeout_ms: u32,
     pub(crate) transaction_scope: Option<&'static str>,
     pub(crate) transaction_timeout: Option<&'static str>,
@@ -38,6 +41,7 @@ impl Pipeline {
             transactional_id: Some(name.to_owned()),
             start_from_latest: false,
             group_instance_id: None,
+            group_protocol: None,
             session_timeout_ms: 3000,
             transaction_scope: None,
             transaction_timeout: None,
@@ -78,8 +82,14 @@ impl fmt::Display for Pipeline {
             writeln!(f, "      group_instance_id: {id}")?;
         }
         let (session, heartbeat) = (self.session_timeout_ms, self.session_timeout_ms / 6);
-        let times = format!("session.timeout.ms: {session}, heartbeat.interval.ms: {heartbeat}");
-        writeln!(f, "      client: {{{times}, {}}}", self.consumer)?;
+        let mut times = format!("session.timeout.ms: {session}, heartbeat.interval.ms: {heartbeat}, ");
+        if let Some(protocol) = self.group_protocol {
+            writeln!(f, "      group_protocol: {protocol}")?;
+            if protocol == "consumer" {
+                times.clear();
+            }
+        }
+        writeln!(f, "      client: {{{times}{}}}", self.consumer)?;
         writeln!(f, "    pipeline:\n      processors: [{}]", self.processors.join(", "))?;
         writeln!(f, "    output:\n      type: kafka\n      brokers: [\"{}\"]", self.brokers)?;
         writeln!(f, "      topic: {}\n      client: {}", self.topic, self.producer)?;

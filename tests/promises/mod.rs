@@ -74,6 +74,18 @@ promises! {
         one_failing_record_commits_nothing_of_its_workers_batch,
         a_worker_that_hears_bad_news_loses_and_doubles_nothing (embedded only: "it takes a hook"),
         a_worker_keeps_the_order_of_its_input_partitions;
+    protocol:
+        members_of_a_group_that_the_broker_divides_come_and_go_under_load (kafka only: "the embedded broker has the classic protocol"),
+        workers_of_a_group_that_the_broker_divides_come_and_go_under_load (kafka only: "the embedded broker has the classic protocol"),
+        a_stopped_member_that_the_broker_expelled_writes_nothing_when_it_goes_on (kafka only: "the embedded broker has the classic protocol"),
+        a_stopped_worker_that_the_broker_expelled_writes_nothing_when_it_goes_on (kafka only: "the embedded broker has the classic protocol"),
+        tasks_that_stay_go_on_while_others_move (kafka only: "the embedded broker has the classic protocol"),
+        tasks_of_a_worker_that_stay_go_on_while_others_move (kafka only: "the embedded broker has the classic protocol"),
+        partitions_that_are_added_join_the_others (kafka only: "the embedded broker has the classic protocol"),
+        a_static_member_keeps_its_place_until_its_session_ends (kafka only: "the embedded broker has the classic protocol"),
+        nothing_is_missed_at_least_once_when_the_broker_divides (kafka only: "the embedded broker has the classic protocol"),
+        a_session_timeout_that_the_broker_decides_is_refused_with_the_remedy (kafka only: "the embedded broker has the classic protocol"),
+        a_broker_that_does_not_divide_is_named_at_the_start (embedded only: "it has the classic protocol");
     outage:
         a_broker_that_is_killed_under_load_loses_and_doubles_nothing,
         at_least_once_misses_nothing_when_the_broker_is_killed,

@@ -1,8 +1,12 @@
 //! What a worker is told: plain data, checked by [`WorkerConfig::validate`] before anything connects.
 
+mod protocol;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
+
+pub use protocol::{GroupProtocol, protocol_problem};
 
 use crate::error::Error;
 use crate::kafka;
@@ -144,6 +148,8 @@ pub struct WorkerConfig {
     pub group: String,
     /// Static membership: a restart within the session timeout keeps the partitions. Unique for each process.
     pub group_instance_id: Option<String>,
+    /// How the group decides who has which partitions; the same for all its members.
+    pub group_protocol: GroupProtocol,
     /// Input topics, in the order in which a batch processes them. They need equal partition counts.
     pub topics: Vec<String>,
     /// Where a new group begins.
@@ -184,6 +190,7 @@ impl WorkerConfig {
             brokers: brokers.into(),
             group: group.into(),
             group_instance_id: None,
+            group_protocol: GroupProtocol::default(),
             topics: topics.into_iter().map(Into::into).collect(),
             start_from: StartFrom::default(),
             delivery,
@@ -265,7 +272,11 @@ impl WorkerConfig {
             [(ClientRole::Consumer, &self.consumer_properties), (ClientRole::Producer, &self.producer_properties)]
         {
             for (name, value) in properties {
-                if let Some(problem) = property_problem(role, name, value) {
+                let refused = match role {
+                    ClientRole::Consumer => protocol_problem(self.group_protocol, &self.group, name),
+                    ClientRole::Producer => None,
+                };
+                if let Some(problem) = refused.or_else(|| property_problem(role, name, value)) {
                     problems.push(format!("client property {name}: {problem}"));
                 }
             }
@@ -297,8 +308,10 @@ pub fn owned_property(role: ClientRole, name: &str) -> Option<&'static str> {
         | "offset.store.method" => "positions are committed with the results only",
         "auto.offset.reset" => "start_from_latest decides for a new group; later, a position out of range must be loud",
         "isolation.level" => "records of aborted transactions must never be read",
-        "partition.assignment.strategy" => "equal partition numbers of all topics must meet in one task",
-        "group.protocol" | "group.remote.assignor" => "only the classic group protocol is supported",
+        "partition.assignment.strategy" | "group.remote.assignor" => {
+            "equal partition numbers of all topics must meet in one task"
+        }
+        "group.protocol" => "the group_protocol key of the input sets it",
         "transactional.id" => "it follows from transactional_id and transaction_scope",
         "transaction.timeout.ms" => "transaction_timeout sets it",
         "enable.idempotence"
@@ -337,6 +350,22 @@ mod tests {
         config.consumer_properties.insert("isolation.level".into(), "read_uncommitted".into());
         let Err(Error::Config { problems }) = config.validate() else { panic!("must be refused") };
         assert_eq!(problems.len(), 5, "{problems:?}");
+    }
+
+    #[test]
+    fn properties_that_the_group_protocol_refuses_are_named_together() {
+        let mut config =
+            WorkerConfig::new("n", "b", "g", ["a"], Delivery::ExactlyOnce { transactional_id: "t".to_owned() });
+        for (name, value) in
+            [("session.timeout.ms", "3000"), ("heartbeat.interval.ms", "500"), ("fetch.min.bytes", "2")]
+        {
+            config.consumer_properties.insert(name.into(), value.into());
+        }
+        config.validate().expect("the classic protocol knows them");
+        config.group_protocol = GroupProtocol::Consumer;
+        let Err(Error::Config { problems }) = config.validate() else { panic!("must be refused") };
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[1].contains("session.timeout.ms") && problems[1].contains("kafka-configs"), "{problems:?}");
     }
 
     #[test]

@@ -24,8 +24,8 @@ mod worker;
 
 pub use app::{App, AppBuilder};
 pub use config::{
-    BatchLimits, ClientProperties, ClientRole, Compression, Delivery, SinkFactory, StartFrom, TransactionScope,
-    WorkerConfig, instance_problem, owned_property, property_problem,
+    BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
+    TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
 };
 pub use error::{Error, Exit};
 pub use extract::{CursorName, SourceConfig};

@@ -132,7 +132,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
                 return Ok(Ended::Stopped);
             }
             output.clear();
-            let done = process::run(stage, &batch, from, &mut output, limits, dead_letter_topic, &runtime, &never)?;
+            let done = process::run(stage, &batch, from, &mut output, limits, dead_letter_topic, &runtime, |_| &never)?;
             let Done { until, dead_letters } = done.expect("nobody can stop it");
             let messages = output.len() - dead_letters;
             let started = Instant::now();

@@ -30,6 +30,10 @@ pub(crate) struct Kafka {
 /// Short sessions and short back-offs: a fault's consequences come in seconds, and a killed broker may register again soon.
 const SETTINGS: &str = "\
 group.min.session.timeout.ms=1000
+group.consumer.min.session.timeout.ms=1000
+group.consumer.session.timeout.ms=4000
+group.consumer.min.heartbeat.interval.ms=100
+group.consumer.heartbeat.interval.ms=500
 broker.session.timeout.ms=5000
 broker.heartbeat.interval.ms=500
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500

@@ -60,6 +60,7 @@ fn of_broker(core: &Core, state: &State) -> Vec<Shown> {
         ("auto.create.topics.enable", settings.auto_create.is_some().to_string()),
         ("broker.id", NODE.to_string()),
         ("default.replication.factor", "1".into()),
+        ("group.coordinator.rebalance.protocols", "classic".into()),
         ("group.initial.rebalance.delay.ms", "0".into()),
         ("group.max.session.timeout.ms", sessions.end().to_string()),
         ("group.min.session.timeout.ms", sessions.start().to_string()),

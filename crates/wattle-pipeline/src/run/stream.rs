@@ -82,6 +82,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
 }
 
 fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Option<&str>) -> WorkerConfig {
+    let group_protocol = input.protocol();
     let exactly_once = match &output {
         Output::Kafka(output) if output.is_exactly_once() => {
             output.transactional_id.as_ref().map(|id| id.value.clone())
@@ -110,6 +111,7 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
         output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
     };
     config.group_instance_id = input.group_instance_id.map(|given| given.value);
+    config.group_protocol = group_protocol;
     config.start_from = input.start_from;
     config.consumer_properties = input.client;
     config

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wattle::{ClientProperties, ClientRole, StartFrom};
+use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem};
 
 use super::{Surroundings, kafka};
 use crate::yaml::{Field, Given, Map, render_json};
@@ -20,6 +20,7 @@ pub(crate) struct KafkaInput {
     /// Blank after a problem.
     pub(crate) group: Given<String>,
     pub(crate) group_instance_id: Option<Given<String>>,
+    pub(crate) group_protocol: Option<Given<GroupProtocol>>,
     pub(crate) start_from: StartFrom,
     pub(crate) transactional_offsets: Option<Given<bool>>,
     pub(crate) client: ClientProperties,
@@ -39,6 +40,12 @@ pub(crate) struct GenerateInput {
     pub(crate) interval: Option<Duration>,
     pub(crate) count: Option<u64>,
     pub(crate) batch_size: Option<u64>,
+}
+
+impl KafkaInput {
+    pub(crate) fn protocol(&self) -> GroupProtocol {
+        self.group_protocol.as_ref().map_or_else(GroupProtocol::default, |given| given.value)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -67,16 +74,22 @@ fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
         None => Given { value: String::new(), place: map.place(), path: map.path_of("consumer_group") },
     };
     let latest = map.get("start_from_latest").and_then(|field| field.bool()).unwrap_or(false);
+    let protocols = [GroupProtocol::Classic, GroupProtocol::Consumer].map(|protocol| (protocol.name(), protocol));
+    let group_protocol = map.get("group_protocol").and_then(|f| f.word(&protocols).map(|protocol| f.given(protocol)));
+    let protocol = group_protocol.as_ref().map_or_else(GroupProtocol::default, |given| given.value);
+    let refused = |name: &str| protocol_problem(protocol, &group.value, name);
+    let client = kafka::client(map, ClientRole::Consumer, refused);
     KafkaInput {
         brokers: kafka::brokers(map, surroundings),
         topics: map.required("topics", "a kafka input needs a list of topics").map(|f| topics(&f)).unwrap_or_default(),
         group,
         group_instance_id: map.get("group_instance_id").and_then(|field| field.name().map(|name| field.given(name))),
+        group_protocol,
         start_from: if latest { StartFrom::Latest } else { StartFrom::Earliest },
         transactional_offsets: map
             .get("transactional_offsets")
             .and_then(|field| field.bool().map(|value| field.given(value))),
-        client: kafka::client(map, ClientRole::Consumer),
+        client,
     }
 }
 

@@ -83,13 +83,14 @@ pub(super) fn topic(field: &Field) -> String {
     }
 }
 
-/// The `client` key: librdkafka properties, of which some are ours. Values may be secrets: no message shows one.
-pub(super) fn client(map: &mut Map, role: ClientRole) -> ClientProperties {
+/// The `client` key: librdkafka properties, of which some are ours, and others go against other keys, as `refused` says. Values may be
+/// secrets: no message shows one.
+pub(super) fn client(map: &mut Map, role: ClientRole, refused: impl Fn(&str) -> Option<String>) -> ClientProperties {
     let mut properties = ClientProperties::new();
     let Some(client) = map.get_filled("client").and_then(|field| Map::of(&field)) else { return properties };
     for (name, field) in client.entries() {
         let Some(value) = field.string() else { continue };
-        match property_problem(role, name, &value) {
+        match refused(name).or_else(|| property_problem(role, name, &value)) {
             Some(problem) => field.problem(problem),
             None => drop(properties.insert(name.to_owned(), value)),
         }

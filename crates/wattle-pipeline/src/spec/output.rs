@@ -88,7 +88,7 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
         transaction_timeout: map.get("transaction_timeout").and_then(|f| f.duration().map(|time| f.given(time))),
         compression: map.get("compression").and_then(|field| field.word(&compressions)).unwrap_or_default(),
         acks: map.get("acks").and_then(|field| field.word(&acks).map(|acks| field.given(acks))),
-        client: kafka::client(map, ClientRole::Producer),
+        client: kafka::client(map, ClientRole::Producer, |_| None),
         here: field.given(()),
     }
 }

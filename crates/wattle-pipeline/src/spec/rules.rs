@@ -1,14 +1,17 @@
 //! Rules over more than one key. A combination whose guarantee would not hold is refused, with both keys and the remedy.
 
-use wattle::{BatchLimits, TransactionScope, instance_problem};
+use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem};
 
-use super::kafka::{same_brokers, topic_problem};
+use super::kafka::{EMBEDDED, same_brokers, topic_problem};
 use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
 
 /// The rules inside one stream.
 pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report: &Report) {
+    if let Input::Kafka(input) = &stream.input {
+        protocol(input, report);
+    }
     match (&stream.input, &stream.output) {
         (Input::Kafka(input), Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
@@ -28,6 +31,17 @@ pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report
         && topic.value == output.topic.value
     {
         add(report, topic, "must not be the topic of the output: nobody could tell failed records from good ones");
+    }
+}
+
+/// What the embedded broker does not speak. Other brokers say so when a process starts.
+fn protocol(input: &KafkaInput, report: &Report) {
+    if let Some(given) = input.group_protocol.as_ref().filter(|given| given.value == GroupProtocol::Consumer)
+        && input.brokers == EMBEDDED
+    {
+        let text = "the embedded broker does not speak the group protocol consumer (KIP-848); use a Kafka, 4.0 or later, or remove \
+                    group_protocol";
+        add(report, given, text);
     }
 }
 

@@ -160,6 +160,44 @@ fn client_properties_that_are_ours_are_refused_with_the_reason() {
 }
 
 #[test]
+fn what_the_group_protocol_refuses_is_named_with_its_place_and_the_remedy() {
+    accepted(&stream(&format!("{KAFKA_IN}, group_protocol: consumer, client: {{fetch.min.bytes: 1}}"), KAFKA_OUT));
+    accepted(&stream(&format!("{KAFKA_IN}, group_protocol: classic, client: {{session.timeout.ms: 9000}}"), KAFKA_OUT));
+    refuses(&stream(&format!("{KAFKA_IN}, group_protocol: eager"), KAFKA_OUT), &["input.group_protocol", "consumer"]);
+    let text = "streams:\n  - input:\n      type: kafka\n      topics: [a]\n      consumer_group: g\n      client:\n        \
+                session.timeout.ms: 9000\n        heartbeat.interval.ms: 500\n        group.protocol.type: consumer\n        \
+                partition.assignment.strategy: range\n      group_protocol: consumer\n    output: {type: kafka, topic: b}\n";
+    let found = problems(text);
+    assert_eq!(found.len(), 4, "{found:#?}");
+    for parts in [
+        [
+            "7:29 streams[0].input.client.session.timeout.ms",
+            "--entity-name g --add-config consumer.session.timeout.ms=MS",
+        ],
+        ["8:32 streams[0].input.client.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms of the brokers"],
+        ["9:30 streams[0].input.client.group.protocol.type", "remove it"],
+        ["10:40 streams[0].input.client.partition.assignment.strategy", "one task"],
+    ] {
+        assert!(found.iter().any(|problem| parts.iter().all(|part| problem.contains(part))), "{parts:?}: {found:#?}");
+    }
+}
+
+#[test]
+fn the_embedded_broker_has_one_group_protocol() {
+    let text = stream(&format!("{KAFKA_IN}, group_protocol: consumer"), "type: drop");
+    for found in [
+        lines(&plan_with(&text, Some("embedded"), &|_| None).err().unwrap()),
+        lines(&plan_with(&format!("brokers: embedded\n{text}"), None, &|_| None).err().unwrap()),
+    ] {
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert!(found[0].contains("streams[0].input.group_protocol") && found[0].contains("Kafka, 4.0"), "{found:#?}");
+    }
+    accepted(&text);
+    let classic = stream(&format!("{KAFKA_IN}, group_protocol: classic"), "type: drop");
+    assert!(plan_with(&classic, Some("embedded"), &|_| None).is_ok());
+}
+
+#[test]
 fn ids_are_unique_and_plain() {
     let one = "{id: x, input: {type: generate, context: c}, output: {type: drop}}";
     refuses(&format!("streams: [{one}, {one}]"), &["streams[1].id", "unique"]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
@@ -159,18 +159,28 @@ impl Admin {
         }
     }
 
+    /// The settings of a broker of the cluster by name; empty if it does not tell. Names without a value are there too.
+    pub(crate) fn broker_settings(&self, cluster: &Cluster) -> BTreeMap<String, String> {
+        let Some(config) = self.settings(&ResourceSpecifier::Broker(cluster.broker)) else { return BTreeMap::new() };
+        config.entries.into_iter().map(|entry| (entry.name, entry.value.unwrap_or_default())).collect()
+    }
+
     fn setting(&self, resource: &ResourceSpecifier<'_>, name: &str) -> Option<String> {
+        self.settings(resource)?.get(name)?.value.clone()
+    }
+
+    fn settings(&self, resource: &ResourceSpecifier<'_>) -> Option<ConfigResource> {
         let options = AdminOptions::new().request_timeout(Some(CONNECT));
         let results = runtime().ok()?.block_on(self.client.describe_configs([resource], &options));
         match results.map(|mut list| list.pop()) {
-            Ok(Some(Ok(config))) => config.get(name)?.value.clone(),
+            Ok(Some(Ok(config))) => Some(config),
             Ok(Some(Err(error))) => {
-                tracing::debug!("the broker does not tell its setting {name}: {error}");
+                tracing::debug!("the broker does not tell the settings of {resource:?}: {error}");
                 None
             }
             Ok(None) => None,
             Err(error) => {
-                tracing::debug!("the broker does not tell its setting {name}: {error}");
+                tracing::debug!("the broker does not tell the settings of {resource:?}: {error}");
                 None
             }
         }

@@ -12,12 +12,12 @@ use rdkafka::topic_partition_list::{Offset as RdOffset, TopicPartitionList};
 use rdkafka_sys::rd_kafka_resp_err_t as RespErr;
 
 use super::client::{self, LogGate};
-use super::error::Error;
+use super::error::{Error, Flags};
 use super::ffi::{self, Group, GroupToken};
 use super::position::{Offset, Position};
 use super::producer::position_list;
 use super::record::{Batch, Header, Record};
-use crate::config::WorkerConfig;
+use crate::config::{GroupProtocol, WorkerConfig};
 use crate::error::Error as WattleError;
 
 /// A topic and a partition number.
@@ -25,11 +25,12 @@ pub(crate) type TopicPartition = (Arc<str>, i32);
 
 /// Hears of changes of the assignment, from within [`Consumer::poll`].
 pub(crate) trait RebalanceListener: Send + Sync + 'static {
-    /// These partitions are ours now. They are paused until [`Consumer::begin`].
+    /// These partitions are ours too from now on. They are paused until [`Consumer::begin`].
     fn assigned(&self, partitions: Vec<(String, i32)>);
 
-    /// Nothing is ours any more. Must not return before nothing more is sent for any of them.
-    fn revoked(&self, lost: bool);
+    /// These partitions are not ours any more: all that we had with the group protocol `classic`, those that move with `consumer`. Must
+    /// not return before nothing more is sent for any of them. `lost`: they may be another's already.
+    fn revoked(&self, partitions: Vec<(String, i32)>, lost: bool);
 }
 
 /// The consumer. Clones share it; the last one closes it, which leaves the group.
@@ -81,12 +82,18 @@ impl<L: RebalanceListener> Consumer<L> {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "error")
-            .set("isolation.level", "read_committed")
-            .set("partition.assignment.strategy", "range");
+            .set("isolation.level", "read_committed");
+        // Equal partition numbers of all topics have to come to one member.
+        match config.group_protocol {
+            GroupProtocol::Classic => client_config.set("partition.assignment.strategy", "range"),
+            GroupProtocol::Consumer => {
+                client_config.set("group.protocol", "consumer").set("group.remote.assignor", "range")
+            }
+        };
         if let Some(id) = &config.group_instance_id {
             client_config.set("group.instance.id", id);
         }
-        let context = Context { log: LogGate::new(&config.name), listener };
+        let context = Context { log: LogGate::new(&config.name), listener, protocol: config.group_protocol };
         let inner = BaseConsumer::from_config_and_context(&client_config, context).map_err(client::refused)?;
         Ok(Consumer { inner: Arc::new(inner), group: config.group.clone() })
     }
@@ -107,7 +114,11 @@ impl<L: RebalanceListener> Consumer<L> {
             None | Some(Ok(_)) => Ok(()),
             // About a fetch from the placeholder, between the assignment and the pause: what is behind the seek has its own queue.
             Some(Err(error)) if error.rdkafka_error_code() == Some(Code::AutoOffsetReset) => Ok(()),
-            Some(Err(error)) => tolerated(error),
+            // The event of a fatal error does not say which one.
+            Some(Err(error)) => match self.inner.client().fatal_error() {
+                Some((code, text)) => Err(Error::new(code, text, Flags::default())),
+                None => tolerated(error),
+            },
         }
     }
 
@@ -191,21 +202,27 @@ impl<L: RebalanceListener> Consumer<L> {
     /// a process that was stopped for long believes what was true before.
     pub(crate) fn ownership(&self, partitions: &[i32], timeout: Duration) -> Result<Ownership, Error> {
         let Some(token) = self.token() else { return Ok(Ownership::NotOurs) };
-        Ok(ownership(&self.group(timeout)?, &token.member_id(), partitions))
+        let protocol = self.inner.context().protocol;
+        Ok(ownership(protocol, &self.group(timeout)?, &token.member_id(), partitions))
     }
 }
 
-fn ownership(group: &Group, member: &str, partitions: &[i32]) -> Ownership {
+fn ownership(protocol: GroupProtocol, group: &Group, member: &str, partitions: &[i32]) -> Ownership {
     // A coordinator that is moving or loading may answer with nothing, which says nothing about us.
     if group.members.is_empty() {
         return Ownership::Undecided;
     }
     let Some(us) = group.members.iter().find(|other| other.id == member) else { return Ownership::NotOurs };
     let assigned = |partition: &i32| us.partitions.iter().any(|(_, number)| number == partition);
-    match group.stable {
-        false => Ownership::Undecided,
-        true if partitions.iter().all(assigned) => Ownership::Ours,
-        true => Ownership::NotOurs,
+    let ours = partitions.iter().all(assigned);
+    match (protocol, group.stable) {
+        (GroupProtocol::Classic, false) => Ownership::Undecided,
+        (GroupProtocol::Classic, true) if ours => Ownership::Ours,
+        (GroupProtocol::Classic, true) => Ownership::NotOurs,
+        // What a member has is its own, whatever others of the group still have to do. What the coordinator wants back of us is missing
+        // here before we hear of it.
+        (GroupProtocol::Consumer, _) if ours => Ownership::Ours,
+        (GroupProtocol::Consumer, _) => Ownership::Undecided,
     }
 }
 
@@ -347,6 +364,7 @@ pub(super) fn headers(message: &BorrowedMessage<'_>) -> (Vec<Header>, bool) {
 pub(crate) struct Context<L> {
     log: LogGate,
     listener: Arc<L>,
+    protocol: GroupProtocol,
 }
 
 impl<L: RebalanceListener> ClientContext for Context<L> {
@@ -362,10 +380,13 @@ impl<L: RebalanceListener> ClientContext for Context<L> {
 impl<L: RebalanceListener> ConsumerContext for Context<L> {
     fn rebalance(&self, consumer: &BaseConsumer<Self>, error: RespErr, list: &mut TopicPartitionList) {
         let done = if error == RespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
-            assign_paused(consumer, list).inspect(|partitions| self.listener.assigned(partitions.clone())).map(drop)
+            self.assign_paused(consumer, list).map(|()| self.listener.assigned(names(list)))
         } else {
-            self.listener.revoked(consumer.assignment_lost());
-            consumer.unassign()
+            self.listener.revoked(names(list), consumer.assignment_lost());
+            match self.protocol {
+                GroupProtocol::Classic => consumer.unassign(),
+                GroupProtocol::Consumer => consumer.incremental_unassign(list),
+            }
         };
         if let Err(error) = done {
             tracing::error!("the assignment could not be taken over: {error}");
@@ -373,24 +394,29 @@ impl<L: RebalanceListener> ConsumerContext for Context<L> {
     }
 }
 
-/// Takes the partitions over with a placeholder for their positions. Without one librdkafka would ask for the committed
-/// positions itself; one that a transaction holds open would then keep every partition from being sought.
-///
-/// The placeholder is a number: a logical one (the end, say) is looked up, and the answer to a lookup that a seek has overtaken starts
-/// another one half a second later, which moves the partition to the end past everything between. A number may be out of
-/// range, and a fetch from there would stop the partition for good; so the partitions are paused *before* they are assigned.
-fn assign_paused<L: RebalanceListener>(
-    consumer: &BaseConsumer<Context<L>>,
-    list: &TopicPartitionList,
-) -> Result<Vec<(String, i32)>, KafkaError> {
-    let mut placeholders = TopicPartitionList::with_capacity(list.count());
-    for element in list.elements() {
-        ffi::introduce(consumer.client().native_ptr(), element.topic(), element.partition());
-        placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::Offset(0))?;
+impl<L: RebalanceListener> Context<L> {
+    /// Takes the partitions over with a placeholder for their positions. Without one librdkafka would ask for the committed
+    /// positions itself; one that a transaction holds open would then keep every partition from being sought.
+    ///
+    /// The placeholder is a number: a logical one (the end, say) is looked up, and the answer to a lookup that a seek has overtaken starts
+    /// another one half a second later, which moves the partition to the end past everything between. A number may be out of
+    /// range, and a fetch from there would stop the partition for good; so the partitions are paused *before* they are assigned.
+    fn assign_paused(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) -> Result<(), KafkaError> {
+        let mut placeholders = TopicPartitionList::with_capacity(list.count());
+        for element in list.elements() {
+            ffi::introduce(consumer.client().native_ptr(), element.topic(), element.partition());
+            placeholders.add_partition_offset(element.topic(), element.partition(), RdOffset::Offset(0))?;
+        }
+        consumer.pause(&placeholders)?;
+        match self.protocol {
+            GroupProtocol::Classic => consumer.assign(&placeholders),
+            GroupProtocol::Consumer => consumer.incremental_assign(&placeholders),
+        }
     }
-    consumer.pause(&placeholders)?;
-    consumer.assign(&placeholders)?;
-    Ok(list.elements().iter().map(|element| (element.topic().to_owned(), element.partition())).collect())
+}
+
+fn names(list: &TopicPartitionList) -> Vec<(String, i32)> {
+    list.elements().iter().map(|element| (element.topic().to_owned(), element.partition())).collect()
 }
 
 #[cfg(test)]
@@ -398,8 +424,7 @@ mod tests {
     use super::super::ffi::Member;
     use super::*;
 
-    #[test]
-    fn only_a_stable_group_that_names_us_says_what_is_ours() {
+    fn group(stable: bool) -> Group {
         let member = |id: &str, partitions: &[i32]| Member {
             id: id.to_owned(),
             client_id: String::new(),
@@ -407,14 +432,28 @@ mod tests {
             instance_id: None,
             partitions: partitions.iter().map(|number| ("t".to_owned(), *number)).collect(),
         };
-        let members = vec![member("us", &[3, 5]), member("other", &[4])];
-        let mut group = Group { stable: true, members };
-        assert_eq!(ownership(&group, "us", &[3, 5]), Ownership::Ours);
-        assert_eq!(ownership(&group, "us", &[3, 4]), Ownership::NotOurs);
-        assert_eq!(ownership(&group, "gone", &[3]), Ownership::NotOurs);
-        group.stable = false;
-        assert_eq!(ownership(&group, "us", &[3, 5]), Ownership::Undecided);
-        group.members.clear();
-        assert_eq!(ownership(&group, "us", &[3]), Ownership::Undecided);
+        Group { stable, members: vec![member("us", &[3, 5]), member("other", &[4])] }
+    }
+
+    #[test]
+    fn only_a_stable_group_that_names_us_says_what_is_ours() {
+        let ask =
+            |group: &Group, member, partitions: &[i32]| ownership(GroupProtocol::Classic, group, member, partitions);
+        assert_eq!(ask(&group(true), "us", &[3, 5]), Ownership::Ours);
+        assert_eq!(ask(&group(true), "us", &[3, 4]), Ownership::NotOurs);
+        assert_eq!(ask(&group(true), "gone", &[3]), Ownership::NotOurs);
+        assert_eq!(ask(&group(false), "us", &[3, 5]), Ownership::Undecided);
+        assert_eq!(ask(&Group { members: Vec::new(), ..group(false) }, "us", &[3]), Ownership::Undecided);
+    }
+
+    #[test]
+    fn with_the_protocol_consumer_a_member_owns_what_it_has() {
+        let ask =
+            |group: &Group, member, partitions: &[i32]| ownership(GroupProtocol::Consumer, group, member, partitions);
+        for stable in [true, false] {
+            assert_eq!(ask(&group(stable), "us", &[3, 5]), Ownership::Ours);
+            assert_eq!(ask(&group(stable), "us", &[3, 4]), Ownership::Undecided, "we shall hear of it");
+            assert_eq!(ask(&group(stable), "gone", &[3]), Ownership::NotOurs);
+        }
     }
 }

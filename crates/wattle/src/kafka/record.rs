@@ -146,6 +146,13 @@ impl Batch {
         self.bytes.len() + self.header_bytes
     }
 
+    /// Removes the first `done` records in processing order, and of the others those of partitions that are not kept. Their bytes stay
+    /// until [`Batch::clear`].
+    pub(crate) fn retain(&mut self, done: usize, keep: impl Fn(i32) -> bool) {
+        self.entries.drain(..done);
+        self.entries.retain(|entry| keep(entry.partition));
+    }
+
     /// Removes the records; the memory stays.
     pub fn clear(&mut self) {
         self.entries.clear();
@@ -171,6 +178,19 @@ mod tests {
         batch.order();
         let values: Vec<_> = (0..batch.len()).map(|i| batch.get(i).value.expect("a value")).collect();
         assert_eq!(values, [b"a5", b"a7", b"b1"]);
+    }
+
+    #[test]
+    fn what_is_kept_stays_in_its_order() {
+        let mut batch = Batch::new(vec!["a".into()]);
+        for (partition, offset) in [(0, 1), (2, 1), (1, 1), (0, 2), (2, 2)] {
+            batch.push(0, &record(partition, offset, Some(b"value")));
+        }
+        batch.order();
+        batch.retain(1, |partition| partition != 1);
+        let places: Vec<_> = (0..batch.len()).map(|i| (batch.get(i).partition, batch.get(i).offset.0)).collect();
+        assert_eq!(places, [(0, 2), (2, 1), (2, 2)]);
+        assert_eq!(batch.get(2).value, Some(b"value".as_slice()));
     }
 
     #[test]

@@ -138,7 +138,11 @@ impl<S: Transformer> Lane<S> {
             if task.lifecycle() == Lifecycle::Suspended {
                 continue;
             }
-            let Some(next) = shared.assignment.renew(*number, task.incarnation) else { continue };
+            let Some(next) = shared.assignment.renew(*number, task.incarnation) else {
+                task.queues.clear();
+                task.become_(Lifecycle::Suspended);
+                continue;
+            };
             let paused = shared.consumer.pause(&task.partitions);
             paused.map_err(|source| Error::Kafka { what: format!("{name}: pause"), source })?;
             task.incarnation = next;
@@ -153,15 +157,18 @@ impl<S: Transformer> Lane<S> {
     fn still_ours(&mut self, reason: &kafka::Error) -> Result<bool, Error> {
         let name = self.name();
         let started = Instant::now();
-        let awake: Vec<i32> = self.awake().map(|(number, _)| *number).collect();
+        let numbers = |lane: &Self| lane.awake().map(|(number, _)| *number).collect::<Vec<i32>>();
+        let before = numbers(self);
         loop {
-            if !self.tasks_are_ours() {
+            self.suspend_lost();
+            let awake = numbers(self);
+            if awake.is_empty() {
                 break;
             }
             match self.shared.consumer.ownership(&awake, Duration::from_secs(5)) {
                 Ok(Ownership::Ours) if reason.is_fenced() => {
                     self.fences.count(&name)?;
-                    if let Some(task) = self.tasks.values().next() {
+                    if let Some((_, task)) = self.awake().next() {
                         task.cancel.wait(AFTER_FENCE);
                     }
                     return Ok(true);
@@ -185,7 +192,7 @@ impl<S: Transformer> Lane<S> {
         };
         tracing::warn!(
             stream = %self.shared.config.name,
-            "{name} {why}. Of partitions {awake:?} some or all were given to another member; closed"
+            "{name} {why}. Of partitions {before:?} some or all were given to another member; closed"
         );
         for task in self.tasks.values_mut() {
             task.queues.clear();

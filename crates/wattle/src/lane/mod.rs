@@ -144,6 +144,12 @@ impl<S: Transformer> Lane<S> {
                 Err(TryRecvError::Empty) => break,
             }
         }
+        self.suspend_lost();
+        false
+    }
+
+    /// Suspends the tasks that are not ours any more. The others go on.
+    fn suspend_lost(&mut self) {
         let shared = &self.shared;
         for (number, task) in &mut self.tasks {
             if task.lifecycle() != Lifecycle::Suspended && !shared.assignment.is_current(*number, task.incarnation) {
@@ -152,7 +158,18 @@ impl<S: Transformer> Lane<S> {
                 tracing::debug!(stream = %shared.config.name, "task {number} suspended");
             }
         }
-        false
+    }
+
+    /// Leaves what is committed of the batch behind, and drops the records of tasks that are not ours any more or begin anew: those are
+    /// read again from the committed positions, by whoever has the task. What is left is of tasks that run on.
+    fn keep_running(&mut self, done: usize) {
+        self.suspend_lost();
+        let before = self.batch.len() - done;
+        let tasks = &self.tasks;
+        self.batch.retain(done, |task| tasks[&task].lifecycle() == Lifecycle::Running);
+        if self.batch.len() < before {
+            tracing::debug!("{}: dropped {} records that were not committed", self.name(), before - self.batch.len());
+        }
     }
 
     fn expect(&mut self, number: i32, incarnation: Incarnation, cancel: Stop) {
@@ -216,59 +233,53 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
-    /// Processes and commits the batch, in as many transactions as the limits ask for.
+    /// Processes and commits the batch, in as many transactions as the limits ask for. Where a task is taken away meanwhile, the others
+    /// of the lane go on: their records run again without those of that task.
     fn run_batch(&mut self) -> Result<(), Error> {
         self.batch.order();
         let shared = self.shared.clone();
-        let mut from = 0;
-        while from < self.batch.len() {
+        let mut committed = 0;
+        loop {
+            self.keep_running(committed);
+            if self.batch.is_empty() {
+                return Ok(());
+            }
+            committed = 0;
             self.output.clear();
-            let dead_letters = shared.config.dead_letter_topic.as_deref();
-            let cancel = &self.tasks[&self.batch.get(from).partition].cancel;
+            let (tasks, dead_letters) = (&self.tasks, shared.config.dead_letter_topic.as_deref());
             let done = process::run(
                 &*shared.stage,
                 &self.batch,
-                from,
+                0,
                 &mut self.output,
                 &shared.config.batch,
                 dead_letters,
                 &self.runtime,
-                cancel,
+                |task| &tasks[&task].cancel,
             )?;
-            let Some(Done { until, dead_letters }) = done else {
-                tracing::debug!(
-                    "{}: dropped {} records that were not processed in time",
-                    self.name(),
-                    self.batch.len() - from
-                );
-                return Ok(());
-            };
+            let Some(Done { until, dead_letters }) = done else { continue };
             let started = Instant::now();
-            let positions = self.positions_behind(from, until)?;
+            let positions = self.positions_behind(until)?;
             let messages = self.output.len() - dead_letters;
             match self.commit(&positions)? {
                 Outcome::Committed => {
-                    shared.metrics.batch(until - from, messages, dead_letters, started.elapsed());
-                    from = until;
-                    // The lane may have to begin anew behind this commit; then the rest of the batch is read again.
-                    if self.in_state(Lifecycle::Running).is_empty() {
-                        return Ok(());
-                    }
+                    shared.metrics.batch(until, messages, dead_letters, started.elapsed());
+                    committed = until;
                 }
-                Outcome::Dropped | Outcome::Restarted => return Ok(()),
+                Outcome::Dropped => {}
+                Outcome::Restarted => return Ok(()),
             }
         }
-        Ok(())
     }
 
-    /// The positions to commit once the records `from..until` of the batch are done.
-    fn positions_behind(&self, from: usize, until: usize) -> Result<Vec<(TopicPartition, Position)>, Error> {
+    /// The positions to commit once the first `until` records of the batch are done.
+    fn positions_behind(&self, until: usize) -> Result<Vec<(TopicPartition, Position)>, Error> {
         let mut next: BTreeMap<(i32, usize), Position> = BTreeMap::new();
         // Only what is behind everything that was taken may be rounded up to the consumer's position, which passes markers.
         if until == self.batch.len() {
             next = self.behind_markers()?;
         }
-        for index in from..until {
+        for index in 0..until {
             let record = self.batch.get(index);
             let position =
                 next.entry((record.partition, self.batch.topic_index(index))).or_insert(record.offset.next());
@@ -302,7 +313,7 @@ impl<S: Transformer> Lane<S> {
     /// Commits positions that only markers and aborted records have moved, so that the lag of a quiet input reaches 0.
     fn commit_markers(&mut self) -> Result<(), Error> {
         self.output.clear();
-        let positions = self.positions_behind(0, 0)?;
+        let positions = self.positions_behind(0)?;
         if !positions.is_empty() {
             self.commit(&positions)?;
         }

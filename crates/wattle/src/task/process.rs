@@ -32,10 +32,10 @@ impl Runtime {
     }
 }
 
-/// Processes records from index `from` on, until the batch ends, a limit is reached, or `stop` is given; `None` means that it
-/// was stopped at a record that waits, and that nothing may be committed.
+/// Processes records from index `from` on, until the batch ends, a limit is reached, or the [`Stop`] of a record's partition is given;
+/// `None` means that it was stopped at such a record, and that nothing may be committed.
 #[allow(clippy::too_many_arguments)]
-pub(crate) fn run<S: Transformer>(
+pub(crate) fn run<'a, S: Transformer>(
     stage: &S,
     batch: &Batch,
     from: usize,
@@ -43,13 +43,13 @@ pub(crate) fn run<S: Transformer>(
     limits: &BatchLimits,
     dead_letter_topic: Option<&str>,
     runtime: &Runtime,
-    stop: &Stop,
+    stop: impl Fn(i32) -> &'a Stop,
 ) -> Result<Option<Done>, Error> {
     let started = Instant::now();
     let mut dead_letters = 0;
     for index in from..batch.len() {
         // Looked at now and then: a batch that cannot be committed any more is not worth finishing.
-        if index % 64 == 0 && stop.is_stopped() {
+        if index % 64 == 0 && stop(batch.get(index).partition).is_stopped() {
             return Ok(None);
         }
         let cut = index > from
@@ -63,7 +63,7 @@ pub(crate) fn run<S: Transformer>(
         let mark = output.mark();
         let result = match batch.unreadable(index) {
             Some(reason) => Err(StageError::new(reason)),
-            None => match drive(stage.transform(&record, output), runtime, stop) {
+            None => match drive(stage.transform(&record, output), runtime, || stop(record.partition)) {
                 Some(result) => result,
                 None => return Ok(None),
             },
@@ -79,7 +79,7 @@ pub(crate) fn run<S: Transformer>(
 }
 
 /// Polls a future once in place, which is all that most stages need; only one that waits enters the runtime.
-fn drive<F: Future>(future: F, runtime: &Runtime, stop: &Stop) -> Option<F::Output> {
+fn drive<'a, F: Future>(future: F, runtime: &Runtime, stop: impl Fn() -> &'a Stop) -> Option<F::Output> {
     let mut future = pin!(future);
     // Entered so that the future may create timers and sockets at its first poll.
     let guard = runtime.0.enter();
@@ -87,7 +87,7 @@ fn drive<F: Future>(future: F, runtime: &Runtime, stop: &Stop) -> Option<F::Outp
         return Some(output);
     }
     drop(guard);
-    runtime.0.block_on(wait(future, stop))
+    runtime.0.block_on(wait(future, stop()))
 }
 
 async fn wait<F: Future>(future: Pin<&mut F>, stop: &Stop) -> Option<F::Output> {

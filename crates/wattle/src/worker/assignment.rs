@@ -26,7 +26,8 @@ pub(crate) struct Assignment {
 struct State {
     last: u64,
     owned: BTreeMap<i32, Owned>,
-    committing: BTreeSet<i32>,
+    /// The lanes with a permit, and the tasks that it is for.
+    committing: BTreeMap<i32, BTreeSet<i32>>,
 }
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ struct Owned {
     cancel: Stop,
 }
 
-/// Leave to commit for a lane; nothing is let go of while it lives, except after the bound of [`Assignment::revoke`].
+/// Leave to commit for a lane; none of its tasks is let go of while it lives, except after the bound of [`Assignment::revoke`].
 pub(crate) struct Permit<'a> {
     assignment: &'a Assignment,
     lane: i32,
@@ -70,6 +71,11 @@ impl Assignment {
         self.lock().owned.get(&task).is_some_and(|owned| owned.incarnation == incarnation)
     }
 
+    /// Whether a task is ours, in any incarnation.
+    pub(crate) fn owns(&self, task: i32) -> bool {
+        self.lock().owned.contains_key(&task)
+    }
+
     /// Whether nothing is ours.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().owned.is_empty()
@@ -78,26 +84,30 @@ impl Assignment {
     /// Leave to commit, if every task is still ours in this incarnation.
     pub(crate) fn permit(&self, lane: i32, tasks: impl IntoIterator<Item = (i32, Incarnation)>) -> Option<Permit<'_>> {
         let mut state = self.lock();
-        let current = |(task, incarnation)| state.owned.get(&task).is_some_and(|o| o.incarnation == incarnation);
-        if !tasks.into_iter().all(current) {
-            return None;
+        let mut numbers = BTreeSet::new();
+        for (task, incarnation) in tasks {
+            state.owned.get(&task).filter(|owned| owned.incarnation == incarnation)?;
+            numbers.insert(task);
         }
-        let fresh = state.committing.insert(lane);
-        assert!(fresh, "a lane has one commit at a time");
+        let before = state.committing.insert(lane, numbers);
+        assert!(before.is_none(), "a lane has one commit at a time");
         Some(Permit { assignment: self, lane })
     }
 
-    /// Lets go of every task: no permit is given from now on, stages that wait are stopped, and commits under way are waited for,
-    /// at most for `bound`. Returns the tasks, and how many lanes were still committing then: their fate is up to the fence of the
-    /// next owner.
-    pub(crate) fn revoke(&self, bound: Duration) -> (Vec<i32>, usize) {
+    /// Lets go of those of our tasks: no permit is given for one of them from now on, stages that wait in them are stopped, and commits of
+    /// theirs that are under way are waited for, at most for `bound`. Commits of other tasks go on untouched. Returns the tasks, and how
+    /// many lanes were still committing some of them then: their fate is up to the fence of the next owner.
+    pub(crate) fn revoke(&self, which: impl Fn(i32) -> bool, bound: Duration) -> (Vec<i32>, usize) {
         let deadline = Instant::now() + bound;
         let mut state = self.lock();
-        let owned = std::mem::take(&mut state.owned);
-        for task in owned.values() {
-            task.cancel.stop();
+        let tasks: Vec<i32> = state.owned.keys().copied().filter(|task| which(*task)).collect();
+        for task in &tasks {
+            if let Some(owned) = state.owned.remove(task) {
+                owned.cancel.stop();
+            }
         }
-        while !state.committing.is_empty() {
+        let affected = |committing: &BTreeSet<i32>| tasks.iter().any(|task| committing.contains(task));
+        while state.committing.values().any(affected) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -105,15 +115,17 @@ impl Assignment {
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         // Their permits are void from here on.
-        let left = std::mem::take(&mut state.committing).len();
-        (owned.into_keys().collect(), left)
+        let before = state.committing.len();
+        state.committing.retain(|_, committing| !affected(committing));
+        let left = before - state.committing.len();
+        (tasks, left)
     }
 }
 
 impl Permit<'_> {
     /// Whether a revocation still waits for this commit, or none has come. False after its bound has passed.
     pub(crate) fn holds(&self) -> bool {
-        self.assignment.lock().committing.contains(&self.lane)
+        self.assignment.lock().committing.contains_key(&self.lane)
     }
 }
 
@@ -133,7 +145,7 @@ mod tests {
         let assignment = Assignment::default();
         let (incarnation, cancel) = assignment.assign(3);
         assert!(assignment.permit(3, [(3, incarnation)]).is_some());
-        assert_eq!(assignment.revoke(Duration::ZERO), (vec![3], 0));
+        assert_eq!(assignment.revoke(|_| true, Duration::ZERO), (vec![3], 0));
         assert!(cancel.is_stopped());
         assert!(assignment.permit(3, [(3, incarnation)]).is_none());
         let (next, _) = assignment.assign(3);
@@ -147,15 +159,31 @@ mod tests {
         let (incarnation, _) = assignment.assign(0);
         let permit = assignment.permit(0, [(0, incarnation)]).expect("ours");
         assert!(permit.holds());
-        assert_eq!(assignment.revoke(Duration::ZERO), (vec![0], 1), "bounded");
+        assert_eq!(assignment.revoke(|_| true, Duration::ZERO), (vec![0], 1), "bounded");
         assert!(!permit.holds(), "the bound has passed");
         drop(permit);
         let (incarnation, _) = assignment.assign(0);
         let permit = assignment.permit(0, [(0, incarnation)]).expect("ours");
         std::thread::scope(|scope| {
-            let revoke = scope.spawn(|| assignment.revoke(Duration::from_secs(60)));
+            let revoke = scope.spawn(|| assignment.revoke(|_| true, Duration::from_secs(60)));
             drop(permit);
             assert_eq!(revoke.join().expect("no panic"), (vec![0], 0));
         });
+    }
+
+    #[test]
+    fn a_revocation_concerns_its_own_tasks_and_no_others() {
+        let assignment = Assignment::default();
+        let [zero, one, two] = [0, 1, 2].map(|task| assignment.assign(task));
+        let both = assignment.permit(0, [(0, zero.0), (1, one.0)]).expect("ours");
+        let other = assignment.permit(2, [(2, two.0)]).expect("ours");
+        assert_eq!(assignment.revoke(|task| task == 1, Duration::ZERO), (vec![1], 1), "it meets one of the commits");
+        assert!(one.1.is_stopped() && !zero.1.is_stopped() && !two.1.is_stopped());
+        assert!(!both.holds() && other.holds());
+        drop(both);
+        assert!(assignment.permit(0, [(0, zero.0), (1, one.0)]).is_none(), "a batch with a task that is gone");
+        assert!(assignment.permit(0, [(0, zero.0)]).is_some(), "a batch without it");
+        assert_eq!(assignment.revoke(|task| task == 0, Duration::from_secs(60)), (vec![0], 0), "waits for no other");
+        assert!(assignment.owns(2) && !assignment.owns(1));
     }
 }

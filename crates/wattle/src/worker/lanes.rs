@@ -6,13 +6,15 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::shared::{Shared, list};
+use super::shared::{Held, Shared, list};
 use crate::error::Error;
+use crate::kafka::GroupToken;
 use crate::lane::{Command, Lane};
 use crate::stage::Transformer;
 
 /// How long a partition may be without those of the same number of the other topics.
 const PARTIAL: Duration = Duration::from_secs(60);
+const SAY_PARTIAL: Duration = Duration::from_secs(5);
 
 pub(super) struct Lanes<S> {
     shared: Arc<Shared<S>>,
@@ -22,8 +24,14 @@ pub(super) struct Lanes<S> {
     /// Tasks that are ours, and whose former lane is not gone yet. Two lanes of one task would take each other's permit, and the old
     /// one's end would take the wake-up of the queue from the new one.
     waiting: BTreeSet<i32>,
-    /// Since when an assignment has been incomplete, and what is wrong with it.
-    partial: Option<(Instant, String)>,
+    partial: Option<Partial>,
+}
+
+/// Partitions that are ours without others of their number.
+struct Partial {
+    since: Instant,
+    text: String,
+    said: bool,
 }
 
 struct Running {
@@ -36,37 +44,39 @@ impl<S: Transformer> Lanes<S> {
         Lanes { shared, running: BTreeMap::new(), closing: Vec::new(), waiting: BTreeSet::new(), partial: None }
     }
 
-    /// Starts the tasks of an assignment, and ends the lanes of others.
-    pub(super) fn assign(&mut self, partitions: Vec<(String, i32)>) -> Result<(), Error> {
-        let mut topics: BTreeMap<i32, Vec<String>> = BTreeMap::new();
-        for (topic, partition) in partitions {
-            topics.entry(partition).or_default().push(topic);
+    /// Starts the tasks whose partitions are all there and that do not run yet. Once the group has assigned what it wants to, the lanes of
+    /// other tasks end.
+    pub(super) fn follow(&mut self, held: &Held) -> Result<(), Error> {
+        let all = self.shared.topics.len();
+        let (complete, partial): (Vec<_>, Vec<_>) = held.topics.iter().partition(|(_, topics)| topics.len() == all);
+        let complete: Vec<i32> = complete.into_iter().map(|(task, _)| *task).collect();
+        let new = complete.iter().copied().filter(|task| !self.shared.assignment.owns(*task));
+        self.waiting = new.collect();
+        if held.assigned {
+            self.log_assignment(&complete);
+            let needed: BTreeSet<i32> = complete.iter().map(|task| self.shared.lane_of(*task)).collect();
+            let gone: Vec<i32> = self.running.keys().filter(|lane| !needed.contains(lane)).copied().collect();
+            for lane in gone {
+                self.close(lane);
+            }
         }
-        let (complete, partial): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            topics.into_iter().partition(|(_, topics)| topics.len() == self.shared.topics.len());
-        let needed: BTreeSet<i32> = complete.keys().map(|task| self.shared.lane_of(*task)).collect();
-        let gone: Vec<i32> = self.running.keys().filter(|lane| !needed.contains(lane)).copied().collect();
-        for lane in gone {
-            self.close(lane);
-        }
-        self.waiting = complete.keys().copied().collect();
         self.start_waiting()?;
         self.note_partial(&partial);
-        let tasks: Vec<i32> = complete.into_keys().collect();
-        let token = self.shared.consumer.token();
-        tracing::info!(
-            stream = %self.shared.config.name,
-            member = token.as_ref().map(crate::kafka::GroupToken::member_id),
-            generation = token.as_ref().map(crate::kafka::GroupToken::generation),
-            "was assigned {}",
-            list(&tasks)
-        );
         Ok(())
     }
 
-    /// Nothing is ours any more.
-    pub(super) fn forget(&mut self) {
-        self.waiting.clear();
+    fn log_assignment(&self, complete: &[i32]) {
+        let token = self.shared.consumer.token();
+        let new: Vec<i32> = self.waiting.iter().copied().collect();
+        let kept: Vec<i32> = complete.iter().copied().filter(|task| !self.waiting.contains(task)).collect();
+        tracing::info!(
+            stream = %self.shared.config.name,
+            member = token.as_ref().map(GroupToken::member_id),
+            generation = token.as_ref().map(GroupToken::generation),
+            kept = (!kept.is_empty()).then(|| list(&kept)),
+            "was assigned {}",
+            list(&new)
+        );
     }
 
     /// Starts what waits, as far as former lanes are gone.
@@ -102,27 +112,35 @@ impl<S: Transformer> Lanes<S> {
         Ok(())
     }
 
-    fn note_partial(&mut self, partial: &BTreeMap<i32, Vec<String>>) {
-        self.partial = (!partial.is_empty()).then(|| {
+    /// The parts of a task may come one after the other, so that an assignment which stays incomplete is said only after a while.
+    fn note_partial(&mut self, partial: &[(&i32, &BTreeSet<String>)]) {
+        let partial = (!partial.is_empty()).then(|| {
             let all: Vec<&str> = self.shared.topics.iter().map(AsRef::as_ref).collect();
-            let list: Vec<_> = partial.iter().map(|(n, topics)| format!("{n} of {}", topics.join(", "))).collect();
-            let text = format!(
+            let there = |topics: &BTreeSet<String>| topics.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let list: Vec<_> = partial.iter().map(|(n, topics)| format!("{n} of {}", there(topics))).collect();
+            format!(
                 "was assigned partition {} without the same numbers of all of {}; a task needs them together. A member with other \
                  topics in the same group, or topics whose partition counts differ, cause this",
                 list.join("; "),
                 all.join(", ")
-            );
-            tracing::warn!(stream = %self.shared.config.name, "{text}; waiting for the group to become even");
-            (Instant::now(), text)
+            )
+        });
+        self.partial = partial.map(|text| match self.partial.take() {
+            Some(known) if known.text == text => known,
+            _ => Partial { since: Instant::now(), text, said: false },
         });
     }
 
-    /// Refuses an assignment that has stayed incomplete.
-    pub(super) fn check_partial(&self) -> Result<(), Error> {
-        match &self.partial {
-            Some((since, text)) if since.elapsed() > PARTIAL => Err(Error::Topics { text: text.clone() }),
-            _ => Ok(()),
+    /// Says that an assignment is incomplete, and refuses one that stays so.
+    pub(super) fn check_partial(&mut self) -> Result<(), Error> {
+        let Some(partial) = &mut self.partial else { return Ok(()) };
+        if partial.since.elapsed() > PARTIAL {
+            return Err(Error::Topics { text: partial.text.clone() });
         }
+        if partial.since.elapsed() > SAY_PARTIAL && !std::mem::replace(&mut partial.said, true) {
+            tracing::warn!(stream = %self.shared.config.name, "{}; waiting for the group to become even", partial.text);
+        }
+        Ok(())
     }
 
     fn close(&mut self, lane: i32) {

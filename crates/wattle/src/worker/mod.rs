@@ -7,6 +7,7 @@ mod instance;
 mod lanes;
 mod monitor;
 mod orphan;
+mod protocol;
 mod shared;
 mod startup;
 mod stop;
@@ -96,18 +97,17 @@ impl<S: Transformer> Worker<S> {
 
 /// Serves the group until a stop or an error.
 fn poll<S: Transformer>(shared: &Shared<S>, router: &Router, lanes: &mut Lanes<S>, stop: &Stop) -> Result<(), Error> {
-    let kafka = |what: &str| {
-        let what = format!("{}: {what}", shared.config.name);
-        move |source| Error::Kafka { what, source }
-    };
-    shared.consumer.subscribe(&shared.config.topics).map_err(kafka("subscribe"))?;
+    let config = &shared.config;
+    let subscribed = shared.consumer.subscribe(&config.topics);
+    subscribed.map_err(|source| Error::Kafka { what: format!("{}: subscribe", config.name), source })?;
+    let (since, mut joining) = (Instant::now(), true);
     while !stop.is_stopped() {
-        shared.consumer.poll(TICK).map_err(kafka("serve the consumer group"))?;
-        if router.take_revoked() {
-            lanes.forget();
+        shared.consumer.poll(TICK).map_err(|source| protocol::explain(config, source))?;
+        if joining {
+            joining = shared.topology.joining.goes_on(config, since, || shared.consumer.token().is_some())?;
         }
-        if let Some(partitions) = router.take_assigned() {
-            lanes.assign(partitions)?;
+        if let Some(held) = router.take_change() {
+            lanes.follow(&held)?;
         }
         lanes.start_waiting()?;
         router.set_lanes(lanes.threads());
@@ -130,7 +130,7 @@ fn close<S: Transformer>(shared: &Arc<Shared<S>>, router: &Router, lanes: Lanes<
         drop(shared.consumer.poll(TICK));
     }
     // Also where the revocation did not come: from here on nobody gets a permit.
-    router.assignment.revoke(deadline.saturating_duration_since(Instant::now()));
+    router.assignment.revoke(|_| true, deadline.saturating_duration_since(Instant::now()));
     if !lanes.join(deadline) {
         let what = format!("{}: stopping its lanes", shared.config.name);
         return Err(Error::Stuck { what, within: grace * 3 / 4 });

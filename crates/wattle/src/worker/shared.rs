@@ -1,9 +1,9 @@
 //! What the lanes of a worker share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::assignment::Assignment;
 use super::fatal::Fatal;
@@ -151,33 +151,40 @@ impl<S> Shared<S> {
 pub(crate) struct Router {
     pub(crate) assignment: Arc<Assignment>,
     name: String,
-    /// An assignment that the worker has not looked at yet.
-    assigned: Mutex<Option<Vec<(String, i32)>>>,
-    /// Whether an assignment has ended since the worker looked.
-    revoked: AtomicBool,
+    held: Mutex<Held>,
     lanes: Mutex<Vec<Thread>>,
+}
+
+/// The partitions that the group says are ours: the topics by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) topics: BTreeMap<i32, BTreeSet<String>>,
+    /// Whether something was assigned since the worker looked: the group has decided, and what is not here stays away for now.
+    pub(crate) assigned: bool,
+    changed: bool,
 }
 
 impl Router {
     pub(crate) fn new(name: &str) -> Self {
-        Router {
-            assignment: Arc::default(),
-            name: name.to_owned(),
-            assigned: Mutex::default(),
-            revoked: AtomicBool::new(false),
-            lanes: Mutex::default(),
+        Router { assignment: Arc::default(), name: name.to_owned(), held: Mutex::default(), lanes: Mutex::default() }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is held now, if that has changed since the last call.
+    pub(crate) fn take_change(&self) -> Option<Held> {
+        let mut held = self.held();
+        if !std::mem::take(&mut held.changed) {
+            return None;
         }
+        let now = held.clone();
+        held.assigned = false;
+        Some(now)
     }
 
-    pub(crate) fn take_assigned(&self) -> Option<Vec<(String, i32)>> {
-        self.assigned.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    pub(crate) fn take_revoked(&self) -> bool {
-        self.revoked.swap(false, Ordering::AcqRel)
-    }
-
-    /// Threads to wake when an assignment ends.
+    /// Threads to wake when tasks are taken away.
     pub(crate) fn set_lanes(&self, lanes: Vec<Thread>) {
         *self.lanes.lock().unwrap_or_else(PoisonError::into_inner) = lanes;
     }
@@ -194,18 +201,33 @@ pub(super) fn list(tasks: &[i32]) -> String {
 
 impl RebalanceListener for Router {
     fn assigned(&self, partitions: Vec<(String, i32)>) {
-        *self.assigned.lock().unwrap_or_else(PoisonError::into_inner) = Some(partitions);
+        let mut held = self.held();
+        (held.changed, held.assigned) = (true, true);
+        for (topic, number) in partitions {
+            held.topics.entry(number).or_default().insert(topic);
+        }
     }
 
-    fn revoked(&self, lost: bool) {
-        self.take_assigned();
-        self.revoked.store(true, Ordering::Release);
-        let (tasks, committing) = self.assignment.revoke(REVOKE);
+    /// A task is gone with the first of its partitions.
+    fn revoked(&self, partitions: Vec<(String, i32)>, lost: bool) {
+        let mut held = self.held();
+        held.changed = true;
+        for (topic, number) in &partitions {
+            if let Some(topics) = held.topics.get_mut(number) {
+                topics.remove(topic);
+            }
+        }
+        held.topics.retain(|_, topics| !topics.is_empty());
+        drop(held);
+        let numbers: BTreeSet<i32> = partitions.iter().map(|(_, number)| *number).collect();
+        let started = Instant::now();
+        let (tasks, committing) = self.assignment.revoke(|task| numbers.contains(&task), REVOKE);
         let (stream, tasks) = (&self.name, list(&tasks));
         if lost {
             tracing::warn!(%stream, "lost {tasks}: we were away for too long, and the group goes on without us");
         } else {
-            tracing::info!(%stream, "gave back {tasks}");
+            let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(%stream, took_ms, "gave back {tasks}");
         }
         if committing > 0 {
             tracing::warn!(
@@ -218,5 +240,32 @@ impl RebalanceListener for Router {
         for lane in self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             lane.unpark();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partitions(list: &[(&str, i32)]) -> Vec<(String, i32)> {
+        list.iter().map(|(topic, number)| ((*topic).to_owned(), *number)).collect()
+    }
+
+    #[test]
+    fn a_task_goes_with_the_first_of_its_partitions_and_the_others_stay() {
+        let router = Router::new("test");
+        assert!(router.take_change().is_none());
+        router.assigned(partitions(&[("a", 0), ("a", 1)]));
+        router.assigned(partitions(&[("b", 0), ("b", 1)]));
+        let held = router.take_change().expect("a change");
+        assert!(held.assigned && held.topics.values().all(|topics| topics.len() == 2), "{held:?}");
+        let (zero, one) = (router.assignment.assign(0), router.assignment.assign(1));
+        router.revoked(partitions(&[("b", 1)]), false);
+        assert!(router.assignment.is_current(0, zero.0) && !router.assignment.is_current(1, one.0));
+        let held = router.take_change().expect("a change");
+        assert!(!held.assigned && held.topics[&0].len() == 2 && held.topics[&1].len() == 1, "{held:?}");
+        router.revoked(partitions(&[("a", 0), ("b", 0), ("a", 1)]), true);
+        assert!(router.assignment.is_empty() && router.take_change().expect("a change").topics.is_empty());
+        assert!(router.take_change().is_none());
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::protocol::Joining;
 use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{Admin, CLIENT, Cluster, Group, Member};
@@ -20,10 +21,13 @@ pub(crate) struct Topology {
     pub(crate) ids: BTreeMap<String, String>,
     /// Most bytes of one record batch that every output topic accepts.
     pub(crate) batch_size: usize,
+    /// How long to wait for the group.
+    pub(crate) joining: Joining,
 }
 
 pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
     let cluster = admin.cluster()?;
+    let joining = Joining::check(admin, &cluster, config)?;
     let outputs: Vec<String> = config.output_topics.iter().chain(&config.dead_letter_topic).cloned().collect();
     let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
     check_topics(&cluster, &config.brokers, &all)?;
@@ -47,7 +51,7 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     let ids = admin
         .topic_ids(&config.topics)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
-    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs) })
+    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs), joining })
 }
 
 /// Refuses a transaction timeout that the broker does not allow.
