@@ -55,7 +55,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
-            let mut config = worker_config(&id, input, output, error_topic.as_deref());
+            let mut config = worker_config(&id, *input, output, error_topic.as_deref());
             config.batch = batch;
             config.grace_period = grace_period.unwrap_or(config.grace_period);
             config.dead_letter_topic = error_topic;

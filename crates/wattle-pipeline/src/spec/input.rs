@@ -9,7 +9,8 @@ use super::{Surroundings, kafka};
 use crate::yaml::{Field, Given, Map, render_json};
 
 pub(crate) enum Input {
-    Kafka(KafkaInput),
+    /// Much larger than the others.
+    Kafka(Box<KafkaInput>),
     File(FileInput),
     Generate(GenerateInput),
 }
@@ -59,7 +60,7 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Input> 
     let mut map = Map::of(field)?;
     let kinds = [("kafka", Kind::Kafka), ("file", Kind::File), ("generate", Kind::Generate)];
     let input = match map.required("type", "an input needs a type: kafka, file or generate")?.word(&kinds)? {
-        Kind::Kafka => Input::Kafka(kafka_input(&mut map, surroundings)),
+        Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
         Kind::File => Input::File(file(&mut map, surroundings)),
         Kind::Generate => Input::Generate(generate(&mut map)),
     };
