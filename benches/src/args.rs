@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Wattle alone with several values of max_poll_records, to choose its default
     BatchSize(BatchSizeArgs),
+    /// How long the partitions of a killed process stand still
+    Takeover(TakeoverArgs),
     /// The plain loop itself, as a contender
     #[command(hide = true)]
     RawLoop(RawLoopArgs),
@@ -77,6 +79,19 @@ pub(crate) struct BatchSizeArgs {
     /// Only one of the two
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Kind::Pipeline, Kind::Stage])]
     pub(crate) only: Vec<Kind>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TakeoverArgs {
+    /// Kills in each scope
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Transaction scopes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["task", "worker"])]
+    pub(crate) scopes: Vec<String>,
+    /// Measure this command instead of building the one of this checkout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wattle: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -18,6 +18,7 @@ mod report;
 mod scratch;
 mod setting;
 mod stats;
+mod takeover;
 mod throughput;
 
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Some(Command::RawLoop(args)) => raw::run(&args).map(|()| true),
         _ if cfg!(debug_assertions) => Err("a debug build measures nothing of use: run it with --release".into()),
         Some(Command::BatchSize(args)) => batch_size::run(&args),
+        Some(Command::Takeover(args)) => takeover::run(&args),
         None => compare::run(&cli.compare),
     };
     match outcome {

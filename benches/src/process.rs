@@ -64,10 +64,20 @@ impl Process {
         Ok(Usage { cpu: Duration::from_secs_f64(cpu), peak })
     }
 
+    /// What it has printed so far.
+    pub(crate) fn printed(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.log)?).into_owned())
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
+    }
+
     /// SIGTERM, and SIGKILL where that does not help. Returns what it has printed.
     pub(crate) fn stop(mut self) -> Result<String> {
         self.check()?;
-        kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGTERM)?;
+        self.signal(Signal::SIGTERM)?;
         let deadline = Instant::now() + PATIENCE;
         while self.child.try_wait()?.is_none() {
             if Instant::now() > deadline {
