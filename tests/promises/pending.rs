@@ -1,26 +1,18 @@
 //! A transaction of somebody else holds a partition's positions back.
 
-use std::convert::identity;
-
 use crate::harness::ledger::Ledger;
-use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::transaction::Transaction;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 pub(super) fn one_partition_held_by_a_foreign_transaction_stalls_that_task_only(room: &Room) {
-    one_is_held(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn one_is_held(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 3), room.topic("out", 3));
     let load = room.load(&[&input], 3);
     load.send(0..300);
     let group = room.cluster().group(&room.group());
     let foreign = Transaction::open(&room.broker().address(), &room.name("foreign"));
     foreign.position(&room.group(), &input, 1, 10);
-    let mut process = room.run(scope(room.copy(&[&input], &output)));
+    let mut process = room.run(room.copy(&[&input], &output));
     wait_until("the other tasks are done", PATIENCE, || {
         let at = group.committed(&input);
         (at[0], at[2]) == (Some(100), Some(100))

@@ -1,28 +1,21 @@
 //! Where a group begins, and what is refused before anything is processed.
 
-use std::convert::identity;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::cluster::Isolation::ReadCommitted;
-use crate::harness::pipeline::Pipeline;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// The first start commits where it begins. It dies with the records that came after it in flight.
 pub(super) fn a_new_group_that_crashes_before_its_first_batch_loses_nothing_after_its_first_start(room: &Room) {
-    crashes_before_its_first_batch(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn crashes_before_its_first_batch(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
     let load = room.load(&[&input], 2);
     load.send(0..100);
-    let mut pipeline = scope(room.copy(&[&input], &output));
+    let mut pipeline = room.copy(&[&input], &output);
     pipeline.start_from_latest = true;
     let group = room.cluster().group(&room.group());
     let mut process = room.run(&pipeline);
