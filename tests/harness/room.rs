@@ -138,9 +138,22 @@ impl Room {
 
     /// Starts `wattle run` with this file and further arguments.
     pub(crate) fn run_with(&self, pipeline: impl ToString, arguments: &[&str]) -> Process {
+        let file = self.write(pipeline);
+        self.wattle(&[&["run", file.as_str()], arguments].concat())
+    }
+
+    /// Drains this file in a shell that has run `ulimit` with these arguments.
+    pub(crate) fn drain_under(&self, ulimit: &str, pipeline: impl ToString) -> Process {
+        let script = format!("ulimit {ulimit} && exec \"$0\" run \"$1\" --drain");
+        let binary = self.context.binary().to_str().expect("a path that is text");
+        let arguments = ["-c", &script, binary, &self.write(pipeline)];
+        Process::spawn(Path::new("/bin/sh"), &self.folder, None, &arguments, self.context.watchdog())
+    }
+
+    fn write(&self, pipeline: impl ToString) -> String {
         let file = format!("{}.yaml", self.files.fetch_add(1, Ordering::Relaxed));
         fs::write(self.folder.join(&file), pipeline.to_string()).expect("a pipeline file");
-        self.wattle(&[&["run", file.as_str()], arguments].concat())
+        file
     }
 
     /// Starts `wattle` with these arguments.

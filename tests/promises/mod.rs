@@ -33,6 +33,7 @@ promises! {
         a_transaction_timeout_above_the_brokers_maximum_is_refused,
         a_broker_that_is_down_at_the_start_is_named_within_ten_seconds (plain only: "refused before it joins the group"),
         two_streams_with_one_transactional_id_are_refused (plain only: "refused before it joins the group"),
+        a_limit_of_open_files_that_is_too_low_is_raised_or_refused_with_the_number (plain only: "it chooses the scopes"),
         every_mistake_of_a_file_is_reported_at_once (plain only: "refused before it joins the group");
     pending (each scope, each protocol):
         one_partition_held_by_a_foreign_transaction_stalls_that_task_only;

@@ -1,6 +1,6 @@
 //! Questions to the cluster before anything runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
@@ -51,6 +51,8 @@ pub(crate) struct Admin {
 pub(crate) struct Cluster {
     /// Partition counts by topic.
     pub(crate) topics: BTreeMap<String, i32>,
+    /// Brokers that a client connects to: those of the cluster, and the addresses that it was given and that none of them has.
+    pub(crate) connections: usize,
     broker: i32,
 }
 
@@ -70,7 +72,11 @@ impl Admin {
         })?;
         let count =
             |topic: &rdkafka::metadata::MetadataTopic| i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX);
+        let brokers: BTreeSet<String> =
+            metadata.brokers().iter().map(|broker| format!("{}:{}", broker.host(), broker.port())).collect();
+        let given = self.brokers.split(',').map(str::trim).filter(|address| !brokers.contains(*address));
         Ok(Cluster {
+            connections: brokers.len() + given.count(),
             topics: metadata.topics().iter().map(|topic| (topic.name().to_owned(), count(topic))).collect(),
             broker: metadata.brokers().first().map_or(-1, rdkafka::metadata::MetadataBroker::id),
         })
