@@ -36,7 +36,8 @@ promises! {
         a_limit_of_open_files_that_is_too_low_is_raised_or_refused_with_the_number (plain only: "it chooses the scopes"),
         every_mistake_of_a_file_is_reported_at_once (plain only: "refused before it joins the group");
     pending (each scope, each protocol):
-        one_partition_held_by_a_foreign_transaction_stalls_that_task_only;
+        one_partition_held_by_a_foreign_transaction_stalls_that_task_only,
+        many_partitions_held_by_a_foreign_transaction_stall_no_other_task (worker only: "a task's lane waits for itself alone");
     order (each scope, each protocol):
         outputs_keep_the_order_of_their_input_partition,
         an_interrupted_batch_runs_again_before_newer_records (kafka only: "asks Kafka's tool for epochs"),
