@@ -1,5 +1,7 @@
 //! What a dead worker has left open is ended by whoever waits for it; what a living one has open is not.
 
+use std::time::Duration;
+
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 
@@ -69,16 +71,10 @@ pub(super) fn a_living_workers_transaction_is_waited_for(room: &Room) {
 /// Only one of the scopes rests on the group.
 pub(super) fn a_group_that_another_product_shares_is_refused_in_scope_worker(room: &Room) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
-    let other: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", room.broker().address())
-        .set("group.id", room.group())
-        .set("client.id", "billing")
-        .create()
-        .expect("a consumer");
-    other.subscribe(&[&input]).expect("a subscription");
+    let other = stranger(room, &input);
     let group = room.cluster().group(&room.group());
     wait_until("it is a member", PATIENCE, || {
-        drop(other.poll(std::time::Duration::from_millis(50)));
+        drop(other.poll(Duration::from_millis(50)));
         group.members().is_some_and(|members| members.len() == 1)
     });
     let pipeline = room.copy(&[&input], &output);
@@ -89,4 +85,26 @@ pub(super) fn a_group_that_another_product_shares_is_refused_in_scope_worker(roo
     room.load(&[&input], 2).send(0..10);
     room.drain(&pipeline);
     Ledger::of(room.cluster(), &output).assert_exact(0..10);
+    // The same of one that comes later: its partitions' records would not come here.
+    let mut running = room.run(&pipeline);
+    running.wait_says(&["task", "started"], PATIENCE);
+    let other = stranger(room, &input);
+    wait_until("it ends", PATIENCE, || {
+        drop(other.poll(Duration::from_millis(50)));
+        !running.is_running()
+    });
+    assert_eq!(running.wait_exit(PATIENCE), 1, "log: {}", running.stderr());
+    assert!(running.says(&["client id billing"]), "log: {}", running.stderr());
+}
+
+/// A consumer of another product in the test's group.
+fn stranger(room: &Room, input: &str) -> BaseConsumer {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", room.broker().address())
+        .set("group.id", room.group())
+        .set("client.id", "billing")
+        .create()
+        .expect("a consumer");
+    consumer.subscribe(&[input]).expect("a subscription");
+    consumer
 }

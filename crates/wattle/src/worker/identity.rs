@@ -1,5 +1,5 @@
 //! Notices that an input topic was deleted and made anew: its positions mean nothing any more, and a consumer would go on at the old
-//! number, past records that nobody has seen.
+//! number, past records that nobody has seen. The same thread looks for members of other products.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::fatal::Fatal;
+use super::members::OwnGroup;
 use super::stop::Stop;
 use crate::error::Error;
 use crate::kafka::Admin;
@@ -14,11 +15,13 @@ use crate::kafka::Admin;
 /// What is read from a topic that was made anew less than this ago can be past its first records.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Looks at the topics' ids every few seconds, from a thread of its own, until `stop`.
+/// Looks at the topics' ids, and at the members of a group that is to be ours alone, every few seconds, from a thread of its own, until
+/// `stop`.
 pub(super) fn watch(
     name: &str,
     admin: Arc<Admin>,
     known: BTreeMap<String, String>,
+    group: Option<OwnGroup>,
     fatal: Arc<Fatal>,
     stop: Stop,
 ) -> Result<(), Error> {
@@ -35,6 +38,14 @@ pub(super) fn watch(
                     }
                 }
                 Err(error) => tracing::debug!(stream = %name, "ask for the topics' ids: {error}"),
+            }
+            match group.as_ref().map_or(Ok(()), |group| group.check(&admin)) {
+                Err(error @ Error::BrokerSetting { .. }) => {
+                    fatal.raise(error);
+                    return;
+                }
+                Err(error) => tracing::debug!(stream = %name, "{error}"),
+                Ok(()) => {}
             }
         }
     };

@@ -6,6 +6,7 @@ mod fatal;
 mod identity;
 mod instance;
 mod lanes;
+mod members;
 mod monitor;
 mod orphan;
 mod protocol;
@@ -90,7 +91,8 @@ impl<S: Transformer> Worker<S> {
         monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
         let looking = Stop::new();
         let ids = shared.topology.ids.clone();
-        identity::watch(&shared.config.name, shared.admin.clone(), ids, shared.fatal.clone(), looking.clone())?;
+        let own = members::OwnGroup::of(&shared.config);
+        identity::watch(&shared.config.name, shared.admin.clone(), ids, own, shared.fatal.clone(), looking.clone())?;
         let mut lanes = Lanes::new(shared.clone());
         let outcome = poll(&shared, &router, &mut lanes, stop);
         looking.stop();

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::descriptors;
+use super::members::OwnGroup;
 use super::protocol::Patience;
-use crate::config::{Delivery, TransactionScope, WorkerConfig};
+use crate::config::{Delivery, WorkerConfig};
 use crate::error::Error;
-use crate::kafka::{Admin, CLIENT, Cluster, Group, Member};
+use crate::kafka::{Admin, Cluster};
 
 /// librdkafka's default for the bytes of one record batch.
 const BATCH_SIZE: i64 = 1_000_000;
@@ -42,8 +43,8 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     }
     if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
         check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
-        if config.transaction_scope == TransactionScope::Worker {
-            check_members(admin, config)?;
+        if let Some(own) = OwnGroup::of(config) {
+            own.check(admin)?;
         }
     }
     descriptors::check(config, partitions, cluster.connections)?;
@@ -84,58 +85,4 @@ pub(crate) fn batch_size(admin: &Admin, topics: &[String]) -> usize {
     let limits = topics.iter().filter_map(|topic| admin.topic_setting(topic, "max.message.bytes"));
     let size = limits.chain([BATCH_SIZE]).min().unwrap_or(BATCH_SIZE).max(1);
     usize::try_from(size).expect("between 1 and a million")
-}
-
-/// In scope `worker` the group is the fence, which takes members that show the group's token with their positions. A member of another
-/// product may commit its own without.
-fn check_members(admin: &Admin, config: &WorkerConfig) -> Result<(), Error> {
-    let group = admin.group(&config.group).map_err(|source| Error::Kafka {
-        what: format!("{}: describe the group {}", config.name, config.group),
-        source,
-    })?;
-    let text = foreign(&group, config);
-    text.map_or(Ok(()), |text| Err(Error::BrokerSetting { text }))
-}
-
-/// What is wrong with the members that are there; `None` if they are all ours.
-fn foreign(group: &Group, config: &WorkerConfig) -> Option<String> {
-    let given = config.consumer_properties.get("client.id");
-    let foreign = |member: &&Member| !member.client_id.starts_with(CLIENT) && Some(&member.client_id) != given;
-    let members: Vec<String> = group
-        .members
-        .iter()
-        .filter(foreign)
-        .map(|member| format!("client id {} at {}", member.client_id, member.host.trim_start_matches('/')))
-        .collect();
-    (!members.is_empty()).then(|| {
-        format!(
-            "transaction_scope worker needs the group {} for itself, and it has other members: {}. They may commit positions without the              group's token, which fences nobody. Stop them, choose another consumer_group, or set transaction_scope: task",
-            config.group,
-            members.join("; ")
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn members_of_other_products_are_named() {
-        let member = |client_id: &str| Member {
-            id: String::new(),
-            client_id: client_id.to_owned(),
-            host: "/10.0.0.7".to_owned(),
-            instance_id: None,
-            partitions: Vec::new(),
-        };
-        let delivery = Delivery::ExactlyOnce { transactional_id: "t".to_owned() };
-        let mut config = WorkerConfig::new("n", "b", "orders", ["a"], delivery);
-        let members = vec![member("wattle-n"), member("billing"), member("console-consumer")];
-        let group = Group { stable: true, members };
-        let text = foreign(&group, &config).expect("two of them");
-        assert!(text.contains("orders") && text.contains("client id billing at 10.0.0.7; client id console"), "{text}");
-        config.consumer_properties.insert("client.id".to_owned(), "billing".to_owned());
-        assert!(!foreign(&group, &config).expect("one of them").contains("billing"));
-    }
 }
