@@ -25,7 +25,7 @@ use libtest_mimic::{Arguments, Trial};
 use promise::Promise;
 
 /// More than the machine has cores: most tests wait for a session to expire or a broker to start.
-const THREADS: usize = 3;
+const THREADS: usize = 4;
 
 fn main() -> ExitCode {
     if let Some(worker) = conformance::worker() {

@@ -211,7 +211,7 @@ impl Group<'_> {
 
     /// Returns when the coordinator answers: a broker that has just started for the first time makes the topic for it now.
     pub(crate) fn wait_coordinator(&self) {
-        wait_until("the group coordinator answers", PATIENCE, || {
+        wait_until("the group coordinator answers", 3 * PATIENCE, || {
             self.consumer.committed_offsets(TopicPartitionList::new(), TIMEOUT).is_ok()
                 && self.consumer.fetch_group_list(Some(&self.name), TIMEOUT).is_ok()
         });

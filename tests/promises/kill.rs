@@ -1,6 +1,6 @@
 //! `kill -9`, again and again, with everything else that goes wrong in a bad night.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -31,6 +31,7 @@ pub(super) fn any_number_of_kills_neither_loses_nor_doubles_a_record(room: &Room
     load.send(0..records);
     let mut pipeline = room.copy_at(&broker.address(), &room.group(), &topics, &output);
     pipeline.batch = room.batch(200);
+    let begin = Instant::now();
     let mut process = room.run(&pipeline);
     let mut at = 0;
     for n in 1..=kills {
@@ -68,6 +69,8 @@ pub(super) fn any_number_of_kills_neither_loses_nor_doubles_a_record(room: &Room
     process.stop_cleanly();
     cluster.wait_settled(&[&output]); // no reader sees what is behind an open transaction
     Ledger::of(cluster, &output).assert_exact(0..records);
+    let took = begin.elapsed().as_secs();
+    eprintln!("{}: {records} records over {kills} kills in {took} s: none lost, none doubled", room.group());
 }
 
 fn wait_for_progress(cluster: &Cluster, room: &Room, topics: &[&str], records: i64) {

@@ -171,12 +171,12 @@ fn what_the_group_protocol_refuses_is_named_with_its_place_and_the_remedy() {
     assert_eq!(found.len(), 4, "{found:#?}");
     for parts in [
         [
-            "7:29 streams[0].input.client.session.timeout.ms",
+            "7:9 streams[0].input.client.session.timeout.ms",
             "--entity-name g --add-config consumer.session.timeout.ms=MS",
         ],
-        ["8:32 streams[0].input.client.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms of the brokers"],
-        ["9:30 streams[0].input.client.group.protocol.type", "remove it"],
-        ["10:40 streams[0].input.client.partition.assignment.strategy", "one task"],
+        ["8:9 streams[0].input.client.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms of the brokers"],
+        ["9:9 streams[0].input.client.group.protocol.type", "remove it"],
+        ["10:9 streams[0].input.client.partition.assignment.strategy", "one task"],
     ] {
         assert!(found.iter().any(|problem| parts.iter().all(|part| problem.contains(part))), "{parts:?}: {found:#?}");
     }
