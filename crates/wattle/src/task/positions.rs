@@ -85,25 +85,28 @@ impl Wait {
             return Err(Error::Stuck { what, within: GIVE_UP });
         }
         if self.started.elapsed() >= ASK {
-            self.remind(stream, task, partitions);
+            self.remind(shared, task, partitions);
         }
         shared.end_orphans(partitions);
         Ok(None)
     }
 
-    fn remind(&mut self, stream: &str, task: &str, partitions: &[TopicPartition]) {
+    fn remind<S>(&mut self, shared: &Shared<S>, task: &str, partitions: &[TopicPartition]) {
         if self.reminded.is_some_and(|last| last.elapsed() < REMIND) {
             return;
         }
         self.reminded = Some(Instant::now());
         let waited_s = self.started.elapsed().as_secs();
-        tracing::warn!(
-            stream,
-            waited_s,
-            "{task} waits for the committed positions of {}: an open transaction of another transactional id holds them, or the \
-             coordinator does not answer; other tasks go on",
-            names(partitions)
-        );
+        // This view does not wait for transactions.
+        let why = match shared.view.committed(partitions, ASK) {
+            Ok(_) => {
+                "an open transaction holds them, of a process that is gone or commits right now; other tasks go on"
+                    .to_owned()
+            }
+            Err(error) => format!("the group's coordinator does not answer ({error})"),
+        };
+        let (stream, names) = (&shared.config.name, names(partitions));
+        tracing::warn!(%stream, waited_s, "{task} waits for the committed positions of {names}: {why}");
     }
 }
 
