@@ -10,7 +10,7 @@ use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::harness::cluster::{Cluster, Isolation, client};
+use crate::harness::cluster::{Cluster, Isolation, client, transactional_client};
 use crate::harness::ledger;
 use crate::harness::wait::{PATIENCE, wait_until};
 
@@ -40,7 +40,7 @@ pub(super) struct Writer(BaseProducer<Undelivered>);
 impl Writer {
     /// Not initialised yet.
     pub(super) fn new(address: &str, id: &str, more: &[(&str, &str)]) -> Self {
-        let mut config = client(address);
+        let mut config = transactional_client(address);
         config.set("transactional.id", id).set("retry.backoff.ms", "5").set("linger.ms", "2");
         for (key, value) in more {
             config.set(*key, *value);

@@ -33,11 +33,19 @@ impl Isolation {
     }
 }
 
-/// Client properties that every client here has. Back-offs are short, since brokers come and go.
+/// Client properties that every client here has. Back-offs are short, since brokers come and go. A single broker that was away for its
+/// controller answers for a moment that there are none, over which a client forgets them all and has to begin again with the first address.
 pub(crate) fn client(address: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", address).set("reconnect.backoff.max.ms", "200");
-    config.set("metadata.recovery.strategy", "none").set("log_level", "2");
+    config.set("metadata.recovery.strategy", "rebootstrap").set("log_level", "2");
+    config
+}
+
+/// The same for transactions, in whose calls beginning again can hang.
+pub(crate) fn transactional_client(address: &str) -> ClientConfig {
+    let mut config = client(address);
+    config.set("metadata.recovery.strategy", "none");
     config
 }
 

@@ -7,7 +7,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 
-use super::cluster::client;
+use super::cluster::{client, transactional_client};
 use super::load::{Deliveries, finish, send};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ pub(crate) struct Transaction {
 }
 
 fn producer(address: &str, id: &str) -> BaseProducer<Deliveries> {
-    let mut config: ClientConfig = client(address);
+    let mut config: ClientConfig = transactional_client(address);
     config.set("transactional.id", id).set("retry.backoff.ms", "5");
     let producer = config.create_with_context(Deliveries::default()).expect("a producer");
     Producer::init_transactions(&producer, TIMEOUT).expect("initialised");
