@@ -10,7 +10,8 @@ pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     static NEXT: Mutex<u16> = Mutex::new(0);
     let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
     if *next == 0 {
-        *next = 10_000 + u16::try_from(std::process::id() % 20_000).expect("below 20 000");
+        // Runs that begin at the same time have neighbouring numbers, and must not take each other's ports.
+        *next = 10_000 + u16::try_from(std::process::id() % 200 * 100).expect("below 20 000");
     }
     let mut ports = [0; N];
     for port in &mut ports {
