@@ -56,6 +56,7 @@ promises! {
     orphan (each scope, each protocol):
         a_dead_workers_transaction_is_ended_by_its_successor (worker only: "a task's is fenced"),
         a_living_workers_transaction_is_waited_for (worker only: "a task's is fenced"),
+        a_worker_that_was_expelled_and_came_back_is_not_ended (worker only: "a task's id is fenced by who has it"),
         a_group_that_another_product_shares_is_refused_in_scope_worker (worker only: "a task rests on its fence");
     scope (each scope, each protocol):
         a_dead_task_is_taken_over_in_scope_worker (worker only: "the scope of the new owner"),

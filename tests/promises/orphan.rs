@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 
 use super::kill::freeze_in_its_own_transaction;
 use crate::harness::ledger::Ledger;
 use crate::harness::pipeline::Pipeline;
+use crate::harness::process::Process;
 use crate::harness::proxy::Api;
 use crate::harness::room::Room;
+use crate::harness::transaction::Transaction;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// What a process says that has ended somebody else's transaction.
@@ -64,6 +67,34 @@ pub(super) fn a_living_workers_transaction_is_waited_for(room: &Room) {
     group.wait_drained(&[&input], PATIENCE);
     assert!(!new.says(&[ENDED]), "the old one is a member");
     Ledger::of(room.cluster(), &output).assert_exact(0..800);
+    old.stop_cleanly();
+    new.stop_cleanly();
+}
+
+/// It has another member id then, and its old one stands in the positions of every quiet partition.
+pub(super) fn a_worker_that_was_expelled_and_came_back_is_not_ended(room: &Room) {
+    let (input, output) = (room.topic("in", 3), room.topic("out", 3));
+    let group = room.cluster().group(&room.group());
+    let load = room.load(&[&input], 3);
+    load.send(0..300);
+    let pipeline = patient(room.copy(&[&input], &output));
+    let mut old = room.run(&pipeline);
+    group.wait_drained(&[&input], PATIENCE);
+    old.signal(Signal::SIGSTOP);
+    wait_until("it is expelled", PATIENCE, || group.members().is_none_or(|members| members.is_empty()));
+    old.signal(Signal::SIGCONT);
+    group.wait_members(&[3], PATIENCE);
+    let foreign = Transaction::open(&room.broker().address(), &room.name("foreign"));
+    foreign.position(&room.group(), &input, 1, 100);
+    let mut new = room.run(&pipeline);
+    // By then the question whose transaction it is has been asked at least once.
+    let waits = |process: &Process| process.says(&["waits for the committed positions", &format!("{input}/1")]);
+    wait_until("one of them waits for the foreign transaction", PATIENCE, || waits(&old) || waits(&new));
+    foreign.abort();
+    load.send(300..600);
+    group.wait_drained(&[&input], PATIENCE);
+    assert!(!old.says(&[ENDED]) && !new.says(&[ENDED]), "both are members");
+    Ledger::of(room.cluster(), &output).assert_exact(0..600);
     old.stop_cleanly();
     new.stop_cleanly();
 }

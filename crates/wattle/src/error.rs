@@ -103,7 +103,8 @@ pub enum Error {
     /// Another producer took the transactional id again and again.
     #[error(
         "transactional id {transactional_id} was fenced {times} times within {} s while its partition stayed ours: another process \
-         uses the same transactional_id. Give every pipeline its own, or stop the other one",
+         uses the same transactional_id (give every pipeline its own, or stop the other one), or this process pauses for longer than its \
+         transaction_timeout",
         within.as_secs()
     )]
     Fenced {

@@ -8,17 +8,13 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::client::{self, LogGate};
-use super::ffi::{self, Group};
+use super::ffi;
 use crate::config::ClientProperties;
 use crate::error::Error;
 use crate::kafka;
 
 /// Long enough for a slow cluster, short enough that a wrong address is known within 10 s.
 const CONNECT: Duration = Duration::from_secs(8);
-
-/// For a group's coordinator that starts or moves.
-const COORDINATOR: Duration = Duration::from_secs(20);
-const QUESTION: Duration = Duration::from_secs(2);
 
 /// Creates those of the topics that are not there, and returns their names.
 ///
@@ -85,18 +81,6 @@ impl Admin {
     /// The ids of topics that are there.
     pub(crate) fn topic_ids(&self, topics: &[String]) -> Result<BTreeMap<String, String>, kafka::Error> {
         ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)
-    }
-
-    /// A consumer group as its coordinator knows it. librdkafka gives up on a coordinator that is not ready after a few refusals, and
-    /// only tells when the time is over; so it is asked in short questions.
-    pub(crate) fn group(&self, name: &str) -> Result<Group, kafka::Error> {
-        let deadline = Instant::now() + COORDINATOR;
-        loop {
-            match ffi::group(self.client.inner().native_ptr(), name, QUESTION) {
-                Err(error) if (error.is_timeout() || error.is_transient()) && Instant::now() < deadline => {}
-                answer => return answer,
-            }
-        }
     }
 
     /// A setting of a broker of the cluster; `None` if it does not tell.

@@ -36,12 +36,11 @@ pub(crate) trait RebalanceListener: Send + Sync + 'static {
 /// The consumer. Clones share it; the last one closes it, which leaves the group.
 pub(crate) struct Consumer<L: RebalanceListener> {
     inner: Arc<BaseConsumer<Context<L>>>,
-    group: String,
 }
 
 impl<L: RebalanceListener> Clone for Consumer<L> {
     fn clone(&self) -> Self {
-        Consumer { inner: self.inner.clone(), group: self.group.clone() }
+        Consumer { inner: self.inner.clone() }
     }
 }
 
@@ -66,7 +65,12 @@ pub(crate) enum Ownership {
 
 impl<L: RebalanceListener> Consumer<L> {
     /// `partitions` is the number of all partitions of all input topics: they share the prefetch memory.
-    pub(crate) fn new(config: &WorkerConfig, partitions: usize, listener: Arc<L>) -> Result<Self, WattleError> {
+    pub(crate) fn new(
+        config: &WorkerConfig,
+        client_id: &str,
+        partitions: usize,
+        listener: Arc<L>,
+    ) -> Result<Self, WattleError> {
         // A partition's queue may exceed this by one fetch of at most 1 MiB.
         let queue_kbytes = (64 * 1024 / partitions.max(1)).clamp(1024, 16 * 1024);
         let mut client_config = client::base(&config.name, &config.brokers);
@@ -78,6 +82,7 @@ impl<L: RebalanceListener> Consumer<L> {
             .set("fetch.wait.max.ms", "50");
         client_config = client::with_user(client_config, &config.consumer_properties);
         client_config
+            .set("client.id", client_id)
             .set("group.id", &config.group)
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
@@ -95,7 +100,7 @@ impl<L: RebalanceListener> Consumer<L> {
         }
         let context = Context { log: LogGate::new(&config.name), listener, protocol: config.group_protocol };
         let inner = BaseConsumer::from_config_and_context(&client_config, context).map_err(client::refused)?;
-        Ok(Consumer { inner: Arc::new(inner), group: config.group.clone() })
+        Ok(Consumer { inner: Arc::new(inner) })
     }
 
     pub(crate) fn subscribe(&self, topics: &[String]) -> Result<(), Error> {
@@ -209,17 +214,11 @@ impl<L: RebalanceListener> Consumer<L> {
         Ok(self.inner.commit(&position_list(positions)?, CommitMode::Sync)?)
     }
 
-    /// The group as its coordinator knows it.
-    pub(crate) fn group(&self, timeout: Duration) -> Result<Group, Error> {
-        ffi::group(self.inner.client().native_ptr(), &self.group, timeout)
-    }
-
-    /// Asks the coordinator whether we are a member and have these partitions of all topics. Our own view can be out of date:
-    /// a process that was stopped for long believes what was true before.
-    pub(crate) fn ownership(&self, partitions: &[i32], timeout: Duration) -> Result<Ownership, Error> {
-        let Some(token) = self.token() else { return Ok(Ownership::NotOurs) };
-        let protocol = self.inner.context().protocol;
-        Ok(ownership(protocol, &self.group(timeout)?, &token.member_id(), partitions))
+    /// Whether we are a member and have these partitions of all topics, as the coordinator has said of the group. Our own view can be out
+    /// of date: a process that was stopped for long believes what was true before.
+    pub(crate) fn ownership(&self, group: &Group, partitions: &[i32]) -> Ownership {
+        let Some(token) = self.token() else { return Ownership::NotOurs };
+        ownership(self.inner.context().protocol, group, &token.member_id(), partitions)
     }
 }
 

@@ -83,6 +83,11 @@ impl Error {
             )
     }
 
+    /// Whether the same question may be answered a little later.
+    pub(crate) fn is_not_now(&self) -> bool {
+        self.is_timeout() || self.is_transient() || self.verdict == Verdict::Retry
+    }
+
     pub(crate) fn is_timeout(&self) -> bool {
         let timeouts =
             [Code::OperationTimedOut, Code::RequestTimedOut, Code::TimedOutQueue, Code::WaitingForCoordinator];
@@ -126,6 +131,7 @@ fn verdict(code: Code, flags: Flags) -> Verdict {
         | Code::SaslAuthenticationFailed
         | Code::PolicyViolation
         | Code::UnsupportedVersion
+        | Code::OffsetMetadataTooLarge
         | Code::UnsupportedForMessageFormat
         | Code::InvalidTransactionTimeout => Verdict::Crash,
         // The record itself is refused; the same record would be refused again.

@@ -1,7 +1,7 @@
 //! Looking at a group from outside: what it has committed, whatever transactions are under way.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
@@ -9,6 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use super::client::{self, LogGate};
 use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
 use super::error::Error;
+use super::ffi::{self, Group};
 use super::holder::Holder;
 use super::position::Position;
 use crate::config::WorkerConfig;
@@ -16,7 +17,16 @@ use crate::error::Error as WattleError;
 
 /// A client that names the group without joining it. It reads uncommitted, so that a position that a transaction holds open
 /// answers with the last committed value at once; a member has to wait instead.
-pub(crate) struct GroupView(BaseConsumer<LogGate>);
+pub(crate) struct GroupView {
+    client: BaseConsumer<LogGate>,
+    group: String,
+    /// Some partition of the group's.
+    some: TopicPartition,
+}
+
+/// One question to the coordinator.
+const QUESTION: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_millis(100);
 
 impl ConsumerContext for LogGate {}
 
@@ -29,18 +39,37 @@ impl GroupView {
             .set("enable.auto.commit", "false")
             .set("isolation.level", "read_uncommitted");
         BaseConsumer::from_config_and_context(&client_config, LogGate::new(&config.name))
-            .map(GroupView)
+            .map(|client| GroupView {
+                client,
+                group: config.group.clone(),
+                some: (config.topics[0].as_str().into(), 0),
+            })
             .map_err(client::refused)
+    }
+
+    /// The group as its coordinator knows it; asks again for `patience` while the coordinator is not ready.
+    ///
+    /// librdkafka 2.12 aborts the process where the coordinator is found after a question for it was given up on. So it is asked for
+    /// something else first, and the question itself is not given up on, only not listened to any more.
+    pub(crate) fn group(&self, patience: Duration) -> Result<Group, Error> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let ready = self.committed(std::slice::from_ref(&self.some), QUESTION);
+            match ready.and_then(|_| ffi::group(self.client.client().native_ptr(), &self.group, QUESTION)) {
+                Err(error) if error.is_not_now() && Instant::now() < deadline => std::thread::sleep(AGAIN),
+                answer => return answer,
+            }
+        }
     }
 
     /// First offset that a partition still has, and its high watermark.
     pub(crate) fn watermarks(&self, topic: &str, partition: i32, timeout: Duration) -> Result<(i64, i64), Error> {
-        watermarks(&self.0, topic, partition, timeout)
+        watermarks(&self.client, topic, partition, timeout)
     }
 
     /// Who committed the last positions of these partitions, as far as they say.
     pub(crate) fn holders(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<BTreeSet<Holder>, Error> {
-        let list = self.0.committed_offsets(unassigned(partitions), timeout)?;
+        let list = self.client.committed_offsets(unassigned(partitions), timeout)?;
         Ok(list.elements().iter().filter_map(|element| Holder::read(element.metadata())).collect())
     }
 
@@ -50,7 +79,7 @@ impl GroupView {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Position>>, Error> {
-        let list = self.0.committed_offsets(unassigned(partitions), timeout)?;
+        let list = self.client.committed_offsets(unassigned(partitions), timeout)?;
         partitions.iter().map(|(topic, partition)| offset_in(&list, topic, *partition)).collect()
     }
 }

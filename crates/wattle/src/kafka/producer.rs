@@ -58,6 +58,8 @@ const LAST_ABORT: Duration = Duration::from_secs(10);
 pub(crate) struct GroupPositions<'a> {
     pub(crate) positions: &'a [(TopicPartition, Position)],
     pub(crate) token: &'a GroupToken,
+    /// Of the consumer.
+    pub(crate) client_id: &'a str,
     /// Of a static member.
     pub(crate) instance_id: Option<&'a str>,
 }
@@ -242,7 +244,7 @@ impl Producer {
     fn sign(&self, list: &TopicPartitionList, positions: &GroupPositions<'_>) {
         let holder = Holder {
             transactional_id: self.transactional_id.clone(),
-            member_id: positions.token.member_id(),
+            client_id: positions.client_id.to_owned(),
             instance_id: positions.instance_id.map(str::to_owned),
         };
         let metadata = holder.write();

@@ -10,9 +10,12 @@ use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Reaction, reaction};
 use super::{Committer, Lane};
 use crate::error::Error;
 use crate::invariant;
-use crate::kafka::{self, Batch, Failure, GroupPositions, Ownership, Position, TopicPartition};
+use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::task::Lifecycle;
+
+/// For the group's coordinator to say whose partitions are whose.
+const ASK: Duration = Duration::from_secs(5);
 
 /// What became of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +81,7 @@ impl<S: Transformer> Lane<S> {
                 let producer = producer.as_mut().expect("W1: nothing is produced before the fence");
                 let timeout = shared.config.transaction_timeout();
                 let _watched = shared.watchdog.watch(self.number, "a transaction", shared.config.patience() * 2);
-                let instance_id = shared.config.group_instance_id.as_deref();
-                producer.transact(&self.output, Some(GroupPositions { positions, token: &token, instance_id }), timeout)
+                producer.transact(&self.output, Some(shared.group_positions(positions, &token)), timeout)
             }
             Committer::AtLeastOnce { sink } => {
                 let sink = sink.as_mut().expect("a task that runs has a sink");
@@ -165,7 +167,8 @@ impl<S: Transformer> Lane<S> {
             if awake.is_empty() {
                 break;
             }
-            match self.shared.consumer.ownership(&awake, Duration::from_secs(5)) {
+            let group = self.shared.view.group(ASK);
+            match group.map(|group| self.shared.consumer.ownership(&group, &awake)) {
                 Ok(Ownership::Ours) if reason.is_fenced() => {
                     self.fences.count(&name)?;
                     if let Some((_, task)) = self.awake().next() {
@@ -185,7 +188,8 @@ impl<S: Transformer> Lane<S> {
             thread::sleep(Duration::from_millis(100));
         }
         let why = if reason.is_fenced() {
-            "was fenced: another process uses this transactional id, or this one was paused for longer than its session"
+            "was fenced: another process uses this transactional id, or this one was paused for longer than its session or its \
+             transaction_timeout"
                 .to_owned()
         } else {
             format!("lost its producer ({reason})")

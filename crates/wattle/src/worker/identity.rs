@@ -10,7 +10,7 @@ use super::fatal::Fatal;
 use super::members::OwnGroup;
 use super::stop::Stop;
 use crate::error::Error;
-use crate::kafka::Admin;
+use crate::kafka::{Admin, GroupView};
 
 /// What is read from a topic that was made anew less than this ago can be past its first records.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ pub(super) fn watch(
     name: &str,
     admin: Arc<Admin>,
     known: BTreeMap<String, String>,
-    group: Option<OwnGroup>,
+    group: Option<(OwnGroup, Arc<GroupView>)>,
     fatal: Arc<Fatal>,
     stop: Stop,
 ) -> Result<(), Error> {
@@ -39,7 +39,7 @@ pub(super) fn watch(
                 }
                 Err(error) => tracing::debug!(stream = %name, "ask for the topics' ids: {error}"),
             }
-            match group.as_ref().map_or(Ok(()), |group| group.check(&admin)) {
+            match group.as_ref().map_or(Ok(()), |(group, view)| group.check(view)) {
                 Err(error @ Error::BrokerSetting { .. }) => {
                     fatal.raise(error);
                     return;

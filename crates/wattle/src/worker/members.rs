@@ -1,9 +1,14 @@
 //! In scope `worker` the group is the fence, which takes members that show the group's token with their positions. A member of another
 //! product may commit its own without; and the records of the partitions that it is given never reach our outputs.
 
+use std::time::Duration;
+
 use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
-use crate::kafka::{Admin, CLIENT, Group, Member};
+use crate::kafka::{CLIENT, Group, GroupView, Member};
+
+/// For a coordinator that starts or moves.
+const COORDINATOR: Duration = Duration::from_secs(20);
 
 /// The group that is to have our members only.
 pub(super) struct OwnGroup {
@@ -22,9 +27,9 @@ impl OwnGroup {
     }
 
     /// Refuses members of another product.
-    pub(super) fn check(&self, admin: &Admin) -> Result<(), Error> {
-        let group = admin
-            .group(&self.name)
+    pub(super) fn check(&self, view: &GroupView) -> Result<(), Error> {
+        let group = view
+            .group(COORDINATOR)
             .map_err(|source| Error::Kafka { what: format!("describe the group {}", self.name), source })?;
         self.foreign(&group).map_or(Ok(()), |text| Err(Error::BrokerSetting { text }))
     }

@@ -69,9 +69,15 @@ impl<S: Transformer> Worker<S> {
         let topology = startup::check(&admin, &config)?;
         let router = Arc::new(Router::new(&config.name));
         let partitions = config.topics.len() * usize::try_from(topology.partitions).unwrap_or_default();
-        let consumer = Consumer::new(&config, partitions, router.clone())?;
-        let for_monitor = Arc::new(consumer.clone());
         let view = Arc::new(GroupView::new(&config)?);
+        let own = members::OwnGroup::of(&config).map(|own| (own, view.clone()));
+        if let Some((own, view)) = &own {
+            own.check(view)?;
+        }
+        let instance = instance::name(&config);
+        let client_id = instance::client_id(&config, &instance);
+        let consumer = Consumer::new(&config, &client_id, partitions, router.clone())?;
+        let for_monitor = Arc::new(consumer.clone());
         let shared = Arc::new(Shared {
             topics: config.topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
             stage,
@@ -85,13 +91,13 @@ impl<S: Transformer> Worker<S> {
             admin: Arc::new(admin),
             first: std::sync::Mutex::default(),
             ended: orphan::Ended::default(),
-            instance: instance::name(&config),
+            instance,
+            client_id,
             config,
         });
         monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
         let looking = Stop::new();
         let ids = shared.topology.ids.clone();
-        let own = members::OwnGroup::of(&shared.config);
         identity::watch(&shared.config.name, shared.admin.clone(), ids, own, shared.fatal.clone(), looking.clone())?;
         let mut lanes = Lanes::new(shared.clone());
         let outcome = poll(&shared, &router, &mut lanes, stop);
@@ -108,7 +114,7 @@ fn poll<S: Transformer>(shared: &Shared<S>, router: &Router, lanes: &mut Lanes<S
     let subscribed = shared.consumer.subscribe(&config.topics);
     subscribed.map_err(|source| Error::Kafka { what: format!("{}: subscribe", config.name), source })?;
     let mut joining = Joining::new(shared.topology.patience, Instant::now());
-    let (is_member, answers) = (|| shared.consumer.token().is_some(), || shared.consumer.group(ASK).is_ok());
+    let (is_member, answers) = (|| shared.consumer.token().is_some(), || shared.view.group(ASK).is_ok());
     while !stop.is_stopped() {
         shared.consumer.poll(TICK).map_err(|source| protocol::explain(config, source))?;
         joining.look(config, Instant::now(), is_member, answers)?;

@@ -1,9 +1,9 @@
 //! Ends what dead workers have left open. In scope `worker` the transactional id of a dead process is nobody's, so that its open
 //! transaction would hold the positions in it until its timeout. Every position that we commit names its [`Holder`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::shared::Shared;
 use crate::config::Delivery;
@@ -13,8 +13,11 @@ use crate::kafka::{self, Holder, Producer, TopicPartition};
 /// One question to the broker.
 const ASK: Duration = Duration::from_secs(5);
 
-/// The holders whose transactions were ended, or cannot be.
-pub(crate) type Ended = Mutex<BTreeSet<Holder>>;
+/// The same id is not fenced again before this time: where it does not help, somebody else holds the positions.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The holders whose transactions were ended, or could not be, and when.
+pub(crate) type Ended = Mutex<BTreeMap<Holder, Instant>>;
 
 impl<S> Shared<S> {
     /// Called while somebody waits for the positions of `waiting`: fences the ids of holders that are no members of the group, which
@@ -25,6 +28,7 @@ impl<S> Shared<S> {
     pub(crate) fn end_orphans(&self, waiting: &[TopicPartition]) {
         // One at a time is enough; the others only wait.
         let Ok(mut ended) = self.ended.try_lock() else { return };
+        ended.retain(|_, at| at.elapsed() < AGAIN);
         let orphans = match self.orphans(waiting, &ended) {
             Ok(orphans) => orphans,
             Err(error) => {
@@ -33,12 +37,12 @@ impl<S> Shared<S> {
             }
         };
         for orphan in orphans {
-            let (stream, id, member) = (&self.config.name, &orphan.transactional_id, &orphan.member_id);
+            let (stream, id, client) = (&self.config.name, &orphan.transactional_id, &orphan.client_id);
             match self.end(id) {
                 Ok(()) => tracing::info!(
                     %stream,
                     transactional_id = %id,
-                    "ended what the id may have had open: {member} is not in the group any more"
+                    "ended what the id may have had open: {client} is not in the group any more"
                 ),
                 Err(error) => tracing::warn!(
                     %stream,
@@ -46,7 +50,7 @@ impl<S> Shared<S> {
                     "could not end what the id may have open, so that its timeout will: {error}"
                 ),
             }
-            ended.insert(orphan);
+            ended.insert(orphan, Instant::now());
         }
     }
 
@@ -56,18 +60,22 @@ impl<S> Shared<S> {
         fenced.map_err(|source| Error::Kafka { what: format!("{id}: init_transactions"), source })
     }
 
-    fn orphans(&self, waiting: &[TopicPartition], ended: &BTreeSet<Holder>) -> Result<BTreeSet<Holder>, kafka::Error> {
+    fn orphans(
+        &self,
+        waiting: &[TopicPartition],
+        ended: &BTreeMap<Holder, Instant>,
+    ) -> Result<BTreeSet<Holder>, kafka::Error> {
         let Delivery::ExactlyOnce { transactional_id } = &self.config.delivery else { return Ok(BTreeSet::new()) };
         // A pending position does not say whose it is, only the one before it does. A dead worker's name stands at some of
         // the other partitions, if not at this one.
         let mut found = self.view.holders(&self.all_partitions(), ASK)?;
         found.retain(|holder| {
-            !ended.contains(holder) && may_be_ended(&holder.transactional_id, transactional_id, waiting)
+            !ended.contains_key(holder) && may_be_ended(&holder.transactional_id, transactional_id, waiting)
         });
         if found.is_empty() {
             return Ok(found);
         }
-        let group = self.consumer.group(ASK)?;
+        let group = self.view.group(ASK)?;
         // In a rebalance the members are not told yet.
         found.retain(|holder| group.stable && !holder.is_in(&group));
         Ok(found)

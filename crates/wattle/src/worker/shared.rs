@@ -13,8 +13,8 @@ use super::watchdog::Watchdog;
 use crate::config::{Delivery, START, StartFrom, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
-    Admin, Consumer, GroupPositions, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition,
-    Verdict,
+    Admin, Consumer, GroupPositions, GroupToken, GroupView, Position, Producer, ProducerConfig, RebalanceListener,
+    TopicPartition, Verdict,
 };
 use crate::metrics::Metrics;
 use crate::stage::Output;
@@ -40,6 +40,8 @@ pub(crate) struct Shared<S> {
     pub(super) ended: Ended,
     /// What tells this worker apart from others of its group.
     pub(crate) instance: String,
+    /// Of the consumer.
+    pub(crate) client_id: String,
 }
 
 impl<S> Shared<S> {
@@ -74,6 +76,20 @@ impl<S> Shared<S> {
             properties: self.config.producer_properties.clone(),
             batch_size: self.topology.batch_size,
             transaction: Some((transactional_id.to_owned(), self.config.transaction_timeout())),
+        }
+    }
+
+    /// Positions as a transaction commits them.
+    pub(crate) fn group_positions<'a>(
+        &'a self,
+        positions: &'a [(TopicPartition, Position)],
+        token: &'a GroupToken,
+    ) -> GroupPositions<'a> {
+        GroupPositions {
+            positions,
+            token,
+            client_id: &self.client_id,
+            instance_id: self.config.group_instance_id.as_deref(),
         }
     }
 
@@ -113,9 +129,11 @@ impl<S> Shared<S> {
                 return Ok(true);
             }
             let Some(token) = self.consumer.token() else { continue };
-            let instance_id = self.config.group_instance_id.as_deref();
-            let group = GroupPositions { positions: &first, token: &token, instance_id };
-            let done = producer.transact(&Output::default(), Some(group), self.config.transaction_timeout());
+            let done = producer.transact(
+                &Output::default(),
+                Some(self.group_positions(&first, &token)),
+                self.config.transaction_timeout(),
+            );
             match done {
                 Ok(()) => {
                     let positions = positions::places(&first);

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::descriptors;
-use super::members::OwnGroup;
 use super::protocol::Patience;
 use crate::config::{Delivery, WorkerConfig};
 use crate::error::Error;
@@ -43,9 +42,6 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     }
     if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
         check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
-        if let Some(own) = OwnGroup::of(config) {
-            own.check(admin)?;
-        }
     }
     descriptors::check(config, partitions, cluster.connections)?;
     let ids = admin

@@ -11,6 +11,10 @@ use sys::rd_kafka_admin_op_t as Op;
 
 use super::{Error, Flags, Handle, millis, text};
 
+/// The longest that librdkafka allows. When it gives up on a question whose coordinator it is still looking for, and finds it later, it
+/// touches what it has freed (2.12: `rd_kafka_admin_coord_request`, then `rd_kafka_admin_coord_response_parse`).
+const NEVER: Duration = Duration::from_secs(3600);
+
 /// A consumer group as its coordinator knows it, of either group protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
@@ -44,7 +48,7 @@ pub(crate) fn topic_ids(
         let ids = ask(
             client,
             Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
-            timeout,
+            (timeout, timeout + Duration::from_secs(1)),
             |options, queue| sys::rd_kafka_DescribeTopics(client, collection, options, queue),
             |event| Ok(ids(event)),
         );
@@ -62,21 +66,21 @@ pub(crate) fn group(client: Handle, name: &str, timeout: Duration) -> Result<Gro
         ask(
             client,
             Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
-            timeout,
+            (NEVER, timeout),
             |options, queue| sys::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), 1, options, queue),
             |event| described(event),
         )
     }
 }
 
-/// Asks, and reads the answer.
+/// Asks, and reads the answer. The client gives the question up after `give_up`; an answer that comes after `listen` is dropped.
 ///
 /// # Safety
 /// `client` is alive, `call` begins the operation `op` of it, and `read` reads the event that answers that.
 unsafe fn ask<T>(
     client: Handle,
     op: Op,
-    timeout: Duration,
+    (give_up, listen): (Duration, Duration),
     call: impl FnOnce(*mut sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t),
     read: impl FnOnce(*mut sys::rd_kafka_event_t) -> Result<T, Error>,
 ) -> Result<T, Error> {
@@ -84,9 +88,9 @@ unsafe fn ask<T>(
     unsafe {
         let queue = sys::rd_kafka_queue_new(client);
         let options = sys::rd_kafka_AdminOptions_new(client, op);
-        sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), ptr::null_mut(), 0);
+        sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(give_up), ptr::null_mut(), 0);
         call(options, queue);
-        let event = sys::rd_kafka_queue_poll(queue, millis(timeout + Duration::from_secs(1)));
+        let event = sys::rd_kafka_queue_poll(queue, millis(listen));
         let answer = if event.is_null() {
             Err(Error::of(Code::OperationTimedOut))
         } else {
