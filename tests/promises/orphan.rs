@@ -6,7 +6,6 @@ use nix::sys::signal::Signal;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 
-use super::kill::freeze_in_its_own_transaction;
 use crate::harness::ledger::Ledger;
 use crate::harness::pipeline::Pipeline;
 use crate::harness::process::Process;
@@ -22,25 +21,37 @@ fn patient(pipeline: Pipeline) -> Pipeline {
     Pipeline { transaction_timeout: Some("300s"), ..pipeline }
 }
 
-/// The transaction's timeout is longer than the test's patience.
+/// The transaction's timeout is longer than the test's patience. It has its positions when its process dies: the commit is under way.
 pub(super) fn a_dead_workers_transaction_is_ended_by_its_successor(room: &Room) {
     let (input, output) = (room.topic("in", 4), room.topic("out", 4));
-    let group = room.cluster().group(&room.group());
+    let (group, proxy) = (room.cluster().group(&room.group()), room.broker().proxy());
     let load = room.load(&[&input], 4).start(0, 4000);
     let pipeline = patient(room.copy(&[&input], &output));
     let mut survivor = room.run(&pipeline);
-    let mut victim = room.run(&pipeline);
+    let mut victim = room.run(Pipeline { brokers: proxy.address().to_owned(), ..pipeline.clone() });
     group.wait_members(&[2, 2], PATIENCE);
-    wait_until("both work", PATIENCE, || group.progress(&[&input]) > 0 && victim.says(&["task", "started"]));
-    freeze_in_its_own_transaction(room, &mut victim, &input, &output);
+    // Its ids are on the wire of the proxy alone.
+    let seen = group.progress(&[&input]);
+    wait_until("both work", PATIENCE, || victim.says(&["task", "started"]) && group.progress(&[&input]) > seen + 500);
+    let hold = proxy.hold(Api::EndTxn, &format!("{}-", room.group()));
+    hold.wait_held(PATIENCE);
     assert!(victim.kill(), "it was there to be killed");
     group.wait_members(&[4], PATIENCE);
+    survivor.wait_says(&[ENDED], PATIENCE);
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
-    survivor.wait_says(&[ENDED], PATIENCE);
-    Ledger::of(room.cluster(), &output).assert_exact(0..total);
     room.cluster().wait_settled(&[&output]);
+    Ledger::of(room.cluster(), &output).assert_exact(0..total);
+    hold.release();
+    load_behind(room, &input, total);
+    group.wait_drained(&[&input], PATIENCE);
+    Ledger::of(room.cluster(), &output).assert_exact(0..total + 100);
     survivor.stop_cleanly();
+}
+
+/// Records behind a late request: nothing of theirs is ended by it.
+fn load_behind(room: &Room, input: &str, total: u64) {
+    room.load(&[input], 4).send(total..total + 100);
 }
 
 /// Its commit is under way when another process joins, for longer than the group waits for it.

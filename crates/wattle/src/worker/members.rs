@@ -1,7 +1,7 @@
 //! In scope `worker` the group is the fence, which takes members that show the group's token with their positions. A member of another
 //! product may commit its own without; and the records of the partitions that it is given never reach our outputs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
@@ -35,7 +35,7 @@ impl OwnGroup {
     }
 
     /// What is wrong with the members; `None` if they are all ours.
-    fn foreign(&self, group: &Group) -> Option<String> {
+    pub(super) fn foreign(&self, group: &Group) -> Option<String> {
         let foreign = |member: &&Member| {
             !member.client_id.starts_with(CLIENT) && Some(&member.client_id) != self.client_id.as_ref()
         };
@@ -54,9 +54,56 @@ impl OwnGroup {
     }
 }
 
+/// How long the coordinator may not have us as a member while it answers others.
+const GONE: Duration = Duration::from_secs(60);
+
+/// With the group protocol `consumer`: whether the coordinator has us. librdkafka 2.12 can fall silent behind a connection that was made
+/// anew while a heartbeat was under way, and believes in its membership for ever.
+#[derive(Default)]
+pub(super) struct Membership {
+    missing: Option<Instant>,
+}
+
+impl Membership {
+    /// Looks at the group at `now`; `member` is who we believe to be. An error once we have been missing for too long.
+    pub(super) fn look(&mut self, group: &Group, member: Option<&str>, now: Instant) -> Result<(), Error> {
+        if group.members.iter().any(|other| Some(other.id.as_str()) == member) {
+            self.missing = None;
+            return Ok(());
+        }
+        if now.duration_since(*self.missing.get_or_insert(now)) <= GONE {
+            return Ok(());
+        }
+        let what =
+            "joining the consumer group again, whose coordinator does not have this process as a member any more"
+                .to_owned();
+        Err(Error::Stuck { what, within: GONE })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_that_stays_missing_is_an_error() {
+        let member = Member {
+            id: "us".to_owned(),
+            client_id: String::new(),
+            host: String::new(),
+            instance_id: None,
+            partitions: Vec::new(),
+        };
+        let (with, without) =
+            (Group { stable: true, members: vec![member] }, Group { stable: true, members: Vec::new() });
+        let (mut membership, start) = (Membership::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        membership.look(&without, Some("us"), at(0)).expect("it may be joining");
+        membership.look(&without, None, at(60)).expect("there is time");
+        membership.look(&with, Some("us"), at(70)).expect("it is there");
+        membership.look(&without, Some("us"), at(80)).expect("the time begins anew");
+        membership.look(&with, Some("other"), at(141)).expect_err("it is missing for too long");
+    }
 
     #[test]
     fn members_of_other_products_are_named() {

@@ -15,7 +15,7 @@ mod startup;
 mod stop;
 mod watchdog;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use assignment::Incarnation;
@@ -24,11 +24,13 @@ pub(crate) use shared::{Router, Shared};
 pub(crate) use startup::{batch_size, check_topics, check_transaction_timeout};
 pub use stop::Stop;
 
-use crate::config::WorkerConfig;
+use crate::config::{GroupProtocol, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{Admin, Consumer, GroupView};
 use crate::stage::Transformer;
+use identity::{Member, Watch};
 use lanes::Lanes;
+use members::OwnGroup;
 use protocol::Joining;
 
 /// A question to the group's coordinator.
@@ -70,9 +72,9 @@ impl<S: Transformer> Worker<S> {
         let router = Arc::new(Router::new(&config.name));
         let partitions = config.topics.len() * usize::try_from(topology.partitions).unwrap_or_default();
         let view = Arc::new(GroupView::new(&config)?);
-        let own = members::OwnGroup::of(&config).map(|own| (own, view.clone()));
-        if let Some((own, view)) = &own {
-            own.check(view)?;
+        let own = OwnGroup::of(&config);
+        if let Some(own) = &own {
+            own.check(&view)?;
         }
         let instance = instance::name(&config);
         let client_id = instance::client_id(&config, &instance);
@@ -97,10 +99,18 @@ impl<S: Transformer> Worker<S> {
         });
         monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
         let looking = Stop::new();
-        let ids = shared.topology.ids.clone();
-        identity::watch(&shared.config.name, shared.admin.clone(), ids, own, shared.fatal.clone(), looking.clone())?;
+        let member = (shared.config.group_protocol == GroupProtocol::Consumer).then(Member::default);
+        let watch = Watch {
+            name: shared.config.name.clone(),
+            admin: shared.admin.clone(),
+            ids: shared.topology.ids.clone(),
+            view: shared.view.clone(),
+            own,
+            member: member.clone(),
+        };
+        watch.start(shared.fatal.clone(), looking.clone())?;
         let mut lanes = Lanes::new(shared.clone());
-        let outcome = poll(&shared, &router, &mut lanes, stop);
+        let outcome = poll(&shared, &router, &mut lanes, member.as_ref(), stop);
         looking.stop();
         let closed = close(&shared, &router, lanes);
         outcome.and(closed)
@@ -108,7 +118,13 @@ impl<S: Transformer> Worker<S> {
 }
 
 /// Serves the group until a stop or an error.
-fn poll<S: Transformer>(shared: &Shared<S>, router: &Router, lanes: &mut Lanes<S>, stop: &Stop) -> Result<(), Error> {
+fn poll<S: Transformer>(
+    shared: &Shared<S>,
+    router: &Router,
+    lanes: &mut Lanes<S>,
+    member: Option<&Member>,
+    stop: &Stop,
+) -> Result<(), Error> {
     let config = &shared.config;
     tracing::info!(stream = %config.name, protocol = config.group_protocol.name(), "joins the group {}", config.group);
     let subscribed = shared.consumer.subscribe(&config.topics);
@@ -118,6 +134,10 @@ fn poll<S: Transformer>(shared: &Shared<S>, router: &Router, lanes: &mut Lanes<S
     while !stop.is_stopped() {
         shared.consumer.poll(TICK).map_err(|source| protocol::explain(config, source))?;
         joining.look(config, Instant::now(), is_member, answers)?;
+        if let Some(member) = member {
+            let id = shared.consumer.token().map(|token| token.member_id());
+            *member.lock().unwrap_or_else(PoisonError::into_inner) = id;
+        }
         if let Some(held) = router.take_change() {
             lanes.follow(&held)?;
         }
