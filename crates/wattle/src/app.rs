@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::config::{Compression, Delivery, StartFrom, TransactionScope, WorkerConfig};
 use crate::error::Error;
-use crate::stage::Transformer;
+use crate::stage::{Stateful, StatefulTransformer, Transformer};
 use crate::worker::{Monitor, Stop, Worker};
 
 /// An application: one stage over some topics, exactly once. Start the same program several times and the processes share the partitions.
@@ -165,6 +165,15 @@ impl AppBuilder {
     pub fn producer_property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.config.producer_properties.insert(name.into(), value.into());
         self
+    }
+
+    /// The application that runs a stage which keeps state, in the changelog topic `{application_id}-changelog`. Nothing connects yet.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with every problem of the settings.
+    pub fn build_stateful<T: StatefulTransformer>(mut self, stage: T) -> Result<App<Stateful<T>>, Error> {
+        self.config.changelog_topic = Some(format!("{}-changelog", self.config.name));
+        self.build(Stateful(stage))
     }
 
     /// The application that runs `stage`. Nothing connects yet.

@@ -9,13 +9,15 @@ use std::thread::{self, Thread};
 use std::time::Instant;
 
 use super::fence::{earliest, open};
+use super::restore::{refuse_state_without_positions, restore};
 use super::{Lane, panic_text};
 use crate::config::StartFrom;
 use crate::error::Error;
 use crate::kafka::{PartitionQueue, Position, TopicPartition};
 use crate::stage::Transformer;
+use crate::state::Store;
 use crate::task::{Lifecycle, positions};
-use crate::worker::{Incarnation, Router, Shared};
+use crate::worker::{Incarnation, Router, Shared, Stop};
 
 /// What a starter has to tell its lane.
 pub(super) struct Report {
@@ -27,7 +29,8 @@ pub(super) struct Report {
 
 enum Found {
     /// The task is at these positions, sought and resumed.
-    Ready(Vec<Position>, Vec<PartitionQueue<Router>>),
+    /// With its state, where it keeps some and what it had is not right any more.
+    Ready(Vec<Position>, Vec<PartitionQueue<Router>>, Option<Box<dyn Store>>),
     /// The group has no positions: these come first.
     First(Vec<(TopicPartition, Position)>),
     /// The task is not ours any more.
@@ -60,7 +63,12 @@ impl<S: Transformer> Lane<S> {
                 && task.incarnation == incarnation
                 && self.shared.assignment.is_current(number, incarnation);
             match found {
-                Found::Ready(positions, queues) if awaited => self.begun(number, &positions, queues, None, since),
+                Found::Ready(positions, queues, store) if awaited => {
+                    if let Some(store) = store {
+                        self.output.states.open(number, store);
+                    }
+                    self.begun(number, &positions, queues, None, since);
+                }
                 Found::First(positions) if awaited => first.extend(positions),
                 Found::Ready(..) | Found::First(_) | Found::Gone => {}
             }
@@ -77,8 +85,12 @@ impl<S: Transformer> Lane<S> {
         let (shared, reports, lane) = (self.shared.clone(), self.reports.0.clone(), thread::current());
         let task = &self.tasks[&number];
         let (partitions, incarnation, since) = (task.partitions.clone(), task.incarnation, Instant::now());
+        // Positions at which the state that is here is right.
+        let warm = self.output.states.is_open(number).then(|| task.committed.clone()).flatten();
+        let cancel = task.cancel.clone();
         let work = move || {
-            match catch_unwind(AssertUnwindSafe(|| find(&shared, number, &partitions, incarnation, &lane))) {
+            let find = || find(&shared, number, &partitions, incarnation, warm.as_deref(), &cancel, &lane);
+            match catch_unwind(AssertUnwindSafe(find)) {
                 // A lane that is gone waits for nothing.
                 Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, since, found })),
                 Ok(Err(error)) => shared.fatal.raise(error),
@@ -105,11 +117,13 @@ impl<S: Transformer> Lane<S> {
     }
 }
 
-fn find<S>(
+fn find<S: Transformer>(
     shared: &Arc<Shared<S>>,
     number: i32,
     partitions: &[TopicPartition],
     incarnation: Incarnation,
+    warm: Option<&[Position]>,
+    cancel: &Stop,
     lane: &Thread,
 ) -> Result<Found, Error> {
     let name = format!("task {number}");
@@ -120,9 +134,17 @@ fn find<S>(
         };
         if found.iter().all(Option::is_some) {
             let found: Vec<Position> = found.into_iter().flatten().collect();
+            let mut store = None;
+            if shared.stage.is_stateful() && warm != Some(&*found) {
+                store = restore(shared, number, cancel)?;
+                if store.is_none() {
+                    return Ok(Found::Gone);
+                }
+            }
             let queues = open(shared, number, partitions, incarnation, &found, lane)?;
-            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues)));
+            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues, store)));
         }
+        refuse_state_without_positions(shared, number, &found, cancel)?;
         if shared.config.start_from == StartFrom::Earliest {
             return Ok(Found::First(earliest(&shared.consumer, partitions, &found)?));
         }

@@ -13,8 +13,8 @@ use super::watchdog::Watchdog;
 use crate::config::{Delivery, START, StartFrom, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
-    Admin, Consumer, GroupPositions, GroupView, Position, Producer, ProducerConfig, RebalanceListener, TopicPartition,
-    Verdict,
+    Admin, Changelog, Consumer, GroupPositions, GroupView, Position, Producer, ProducerConfig, RebalanceListener,
+    TopicPartition, Verdict,
 };
 use crate::metrics::Metrics;
 use crate::stage::Output;
@@ -75,6 +75,16 @@ impl<S> Shared<S> {
             batch_size: self.topology.batch_size,
             transaction: Some((transactional_id.to_owned(), self.config.transaction_timeout())),
         }
+    }
+
+    /// The changelog of a stage that keeps state.
+    pub(crate) fn changelog(&self) -> Option<Changelog> {
+        self.config.changelog_topic.clone().map(|topic| Changelog {
+            name: self.config.name.clone(),
+            brokers: self.config.brokers.clone(),
+            properties: self.config.consumer_properties.clone(),
+            topic,
+        })
     }
 
     /// A topic's `max.message.bytes`.

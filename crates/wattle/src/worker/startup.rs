@@ -48,6 +48,9 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
             TransactionScope::Worker => check_members(admin, config)?,
         }
     }
+    if let Some(changelog) = &config.changelog_topic {
+        admin.ensure_changelog(changelog, partitions)?;
+    }
     let ids = admin
         .topic_ids(&config.topics)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
