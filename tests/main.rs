@@ -1,8 +1,10 @@
 //! End to end: what Wattle promises, one module a promise, with separate `wattle` processes; and what it needs of a broker. All of it
 //! on every kind of broker: `kafka::NAME` is a test of Wattle on a real Kafka, `kafka::conformance::NAME` a test of that Kafka.
+//! `kafka::worker::NAME`, `kafka::consumer::NAME` and `kafka::consumer::worker::NAME` are the same promise where the pipelines have
+//! another transaction scope, or another group protocol, than the default.
 //!
 //! `WATTLE_REQUIRE_KAFKA=1` fails the tests of a broker whose prerequisites are missing, instead of skipping them. `WATTLE_FULL=1`
-//! runs the full numbers. `WATTLE_BIN` names the binary under test; without it, it is built with the profile of this test.
+//! runs the full numbers, and every promise about delivery under the group protocol `consumer` too. `WATTLE_BIN` names the binary under test; without it, it is built with the profile of this test.
 //! `WATTLE_KEEP=1` keeps the folder with the brokers' data and logs.
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
@@ -14,10 +16,10 @@ mod promises;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use harness::broker::{KINDS, Kind};
 use harness::context::Context;
+use harness::mode::Mode;
 use harness::room::Room;
 use libtest_mimic::{Arguments, Trial};
 use promise::Promise;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let trials = KINDS.iter().flat_map(|&kind| trials(kind, &context, arguments.list)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     context.finish();
+    context.print_slowest();
     conclusion.exit_code()
 }
 
@@ -45,42 +48,42 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
     if let Some(what) = missing {
         println!("{}: the tests on {kind} ({what})", if required { "FAILED" } else { "SKIPPED" });
     }
-    let trial = |(suite, promise): (&str, Promise)| {
+    let trial = |mode: Mode, suite: &str, promise: Promise| {
         let context = Arc::clone(context);
-        let name = format!("{kind}::{suite}{}", promise.name);
+        let mut path = mode.words();
+        path.insert(0, kind.name);
+        let name = format!("{}::{suite}{}", path.join("::"), promise.name);
+        let timed = name.clone();
         let body = move || match missing {
             Some(what) => Err(what.into()),
             None => {
-                run(promise, kind, &context);
+                context.timed(timed, || run(promise, kind, mode, &context));
                 Ok(())
             }
         };
         Trial::test(name, body).with_kind(promise.module).with_ignored_flag(missing.is_some() && !required)
     };
-    let promises = promises::all().into_iter().map(|promise| ("", promise));
-    let conformance = conformance::all().into_iter().map(|promise| ("conformance::", promise));
-    let here = |(_, promise): &(_, Promise)| promise.only.is_none_or(|only| only == kind.name);
-    promises.chain(conformance).filter(here).map(trial).collect()
+    let here = |mode| move |promise: &Promise| promise.is_for(kind, mode, context.full());
+    let promises = Mode::of(kind.protocols)
+        .flat_map(|mode| promises::all().into_iter().filter(here(mode)).map(move |promise| trial(mode, "", promise)));
+    let conformance = conformance::all().into_iter().filter(here(Mode::PLAIN));
+    promises.chain(conformance.map(|promise| trial(Mode::PLAIN, "conformance::", promise))).collect()
 }
 
 /// How often a broker may fail us by a fault of its own.
 const BROKEN_BROKERS: usize = 3;
 
 /// A promise that fails over a fault of the broker's own, which the broker has logged, has not been tested: it is tested on a new one.
-fn run(promise: Promise, kind: Kind, context: &Arc<Context>) {
-    let begin = Instant::now();
-    let test = || (promise.test)(&Room::new(Arc::clone(context), kind, promise.name));
+fn run(promise: Promise, kind: Kind, mode: Mode, context: &Arc<Context>) {
+    let test = || (promise.test)(&Room::new(Arc::clone(context), kind, mode, promise.name));
     for broken in 1.. {
-        let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { break };
-        if !context.discard_broken(kind, promise.name) || broken > BROKEN_BROKERS {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { return };
+        let name = mode.named(promise.name);
+        if !context.discard_broken(kind, &name) || broken > BROKEN_BROKERS {
             resume_unwind(panic);
         }
-        let name = promise.name;
         eprintln!(
             "{kind} lost the end of a transaction of {name} while it started (see its log); once more on a new broker"
         );
-    }
-    if begin.elapsed() > Duration::from_secs(30) {
-        eprintln!("slow: {} took {} s", promise.name, begin.elapsed().as_secs());
     }
 }

@@ -23,6 +23,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Wattle alone with several values of max_poll_records, to choose its default
     BatchSize(BatchSizeArgs),
+    /// How long the partitions of a killed process stand still
+    Takeover(TakeoverArgs),
+    /// What one Wattle process with many partitions costs: threads, descriptors, memory, start and stop
+    Partitions(PartitionsArgs),
     /// The plain loop itself, as a contender
     #[command(hide = true)]
     RawLoop(RawLoopArgs),
@@ -34,9 +38,6 @@ pub(crate) struct LoadArgs {
     /// Records that each contender copies
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) records: u64,
-    /// Partitions of the input and of the output
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..))]
-    pub(crate) partitions: i32,
     /// Bytes of a record's value
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u64).range(60..))]
     pub(crate) size: u64,
@@ -56,6 +57,9 @@ impl LoadArgs {
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+    /// Numbers of partitions of the input and of the output; latency is measured over one partition too
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [4, 64], value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) partitions: Vec<i32>,
     /// Only these contenders
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = Kind::ALL)]
     pub(crate) only: Vec<Kind>,
@@ -71,12 +75,50 @@ pub(crate) struct CompareArgs {
 pub(crate) struct BatchSizeArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
+    /// Partitions of the input and of the output
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) partitions: i32,
     /// Values of max_poll_records
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [500, 2_000, 5_000, 10_000, 20_000])]
     pub(crate) sizes: Vec<u64>,
-    /// Only one of the two
+    /// Only these
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Kind::Pipeline, Kind::Stage])]
     pub(crate) only: Vec<Kind>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TakeoverArgs {
+    /// Kills in each scope
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Transaction scopes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["task", "worker"])]
+    pub(crate) scopes: Vec<String>,
+    /// Measure this command instead of building the one of this checkout
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wattle: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PartitionsArgs {
+    /// Numbers of partitions of the input and of the output
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [4, 64, 256], value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) partitions: Vec<i32>,
+    /// Only these of Wattle's pipelines
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Kind::Pipeline, Kind::PipelineWorker])]
+    pub(crate) only: Vec<Kind>,
+    /// How long each process is watched without load, and under it
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// Records a second of the light load, over all partitions
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: u64,
+    /// Repeat everything so often and report medians
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Also write the table as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -9,17 +9,18 @@ use crate::{Result, machine};
 
 /// Measures and prints. An error ends it: a table with holes chooses no default.
 pub(crate) fn run(args: &BatchSizeArgs) -> Result<bool> {
-    if let Some(kind) = args.only.iter().find(|kind| !kind.is_wattle()) {
+    if let Some(kind) = args.only.iter().find(|kind| kind.scope().is_none()) {
         return Err(format!("{kind} has no max_poll_records").into());
     }
-    let setting = Setting::prepare(&args.only, &args.load, false)?;
+    let setting = Setting::prepare(&args.only, &args.load, &[args.partitions], false)?;
     let cells: Vec<_> = args.only.iter().flat_map(|kind| args.sizes.iter().map(|size| (*kind, *size))).collect();
     let mut runs: Vec<Vec<Throughput>> = cells.iter().map(|_| Vec::new()).collect();
     for round in 0..args.load.rounds as usize {
         for turn in 0..cells.len() {
             let place = (round + turn) % cells.len();
             let (kind, size) = cells[place];
-            let run = throughput::measure(&setting, kind, &format!("{kind}-{size}-{round}"), Some(size))?;
+            let run =
+                throughput::measure(&setting, kind, &format!("{kind}-{size}-{round}"), args.partitions, Some(size))?;
             eprintln!("{} with {size}: {run}", kind.title());
             runs[place].push(run);
         }

@@ -20,14 +20,26 @@ pub(crate) enum Kind {
     RawEach,
     /// Kafka Streams
     Kstreams,
-    /// `wattle run` with a pipeline without processors
+    /// `wattle run` with a pipeline without processors, a transaction for each partition
     Pipeline,
-    /// The library's copy example
+    /// The same with one transaction for all partitions
+    PipelineWorker,
+    /// The library's copy example, a transaction for each partition
     Stage,
+    /// The same with one transaction for all partitions
+    StageWorker,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 5] = [Kind::Raw, Kind::RawEach, Kind::Kstreams, Kind::Pipeline, Kind::Stage];
+    pub(crate) const ALL: [Kind; 7] = [
+        Kind::Raw,
+        Kind::RawEach,
+        Kind::Kstreams,
+        Kind::Pipeline,
+        Kind::PipelineWorker,
+        Kind::Stage,
+        Kind::StageWorker,
+    ];
 
     /// Its name in tables.
     pub(crate) const fn title(self) -> &'static str {
@@ -35,13 +47,30 @@ impl Kind {
             Kind::Raw => "plain loop",
             Kind::RawEach => "plain loop, one a partition",
             Kind::Kstreams => "Kafka Streams",
-            Kind::Pipeline => "Wattle pipeline",
-            Kind::Stage => "Wattle stage",
+            Kind::Pipeline => "Wattle pipeline, scope task",
+            Kind::PipelineWorker => "Wattle pipeline, scope worker",
+            Kind::Stage => "Wattle stage, scope task",
+            Kind::StageWorker => "Wattle stage, scope worker",
         }
     }
 
-    pub(crate) const fn is_wattle(self) -> bool {
-        matches!(self, Kind::Pipeline | Kind::Stage)
+    /// Wattle's transaction scope; `None` for the others.
+    pub(crate) const fn scope(self) -> Option<&'static str> {
+        match self {
+            Kind::Pipeline | Kind::Stage => Some("task"),
+            Kind::PipelineWorker | Kind::StageWorker => Some("worker"),
+            Kind::Raw | Kind::RawEach | Kind::Kstreams => None,
+        }
+    }
+
+    /// Whether it is the `wattle` command.
+    pub(crate) const fn is_pipeline(self) -> bool {
+        matches!(self, Kind::Pipeline | Kind::PipelineWorker)
+    }
+
+    /// Whether it is the library's example.
+    pub(crate) const fn is_stage(self) -> bool {
+        matches!(self, Kind::Stage | Kind::StageWorker)
     }
 }
 
@@ -52,7 +81,9 @@ impl fmt::Display for Kind {
             Kind::RawEach => "raw-each",
             Kind::Kstreams => "kstreams",
             Kind::Pipeline => "pipeline",
+            Kind::PipelineWorker => "pipeline-worker",
             Kind::Stage => "stage",
+            Kind::StageWorker => "stage-worker",
         })
     }
 }
@@ -73,6 +104,7 @@ pub(crate) struct Job<'a> {
 pub(crate) fn start(setting: &Setting, kind: Kind, job: &Job) -> Result<Process> {
     let Setting { kit, scratch, brokers, .. } = setting;
     let topics = [brokers.as_str(), job.input, job.output];
+    let scope = kind.scope().unwrap_or_default();
     let command = match kind {
         Kind::Raw | Kind::RawEach => {
             let mut command = Command::new(&kit.this);
@@ -88,23 +120,26 @@ pub(crate) fn start(setting: &Setting, kind: Kind, job: &Job) -> Result<Process>
             command.arg(scratch.file("kstreams-state"));
             command
         }
-        Kind::Pipeline => {
+        Kind::Pipeline | Kind::PipelineWorker => {
             let file = scratch.file(&format!("{}.yaml", job.name));
-            fs::write(&file, pipeline(brokers, job))?;
+            fs::write(&file, pipeline(brokers, job, scope))?;
             let mut command = Command::new(&kit.wattle);
             command.arg("run").arg(file).args(["--log-format", "json"]);
             command
         }
-        Kind::Stage => {
+        Kind::Stage | Kind::StageWorker => {
             let mut command = Command::new(&kit.stage);
-            command.args(topics).args(job.max_poll_records.map(|records| records.to_string()));
+            command.args(topics).args(["--transaction-scope", scope]);
+            if let Some(records) = job.max_poll_records {
+                command.arg("--max-poll-records").arg(records.to_string());
+            }
             command
         }
     };
     Process::spawn(scratch, job.name, command)
 }
 
-fn pipeline(brokers: &str, job: &Job) -> String {
+fn pipeline(brokers: &str, job: &Job, scope: &str) -> String {
     let Job { name, input, output, .. } = job;
     let batch = job.max_poll_records.map(|records| format!("    batch: {{max_poll_records: {records}}}\n"));
     format!(
@@ -123,6 +158,7 @@ streams:
       topic: {output}
       exactly_once: true
       transactional_id: {name}
+      transaction_scope: {scope}
       offset_commit_group: {name}
 ",
         batch.unwrap_or_default()

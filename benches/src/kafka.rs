@@ -100,6 +100,17 @@ pub(crate) fn send<'a>(producer: &BaseProducer, mut record: BaseRecord<'a, [u8],
     }
 }
 
+/// Sends a record that is not of the load to every partition.
+pub(crate) fn send_to_each(brokers: &str, topic: &str, partitions: i32) -> Result<()> {
+    let producer = producer(brokers)?;
+    for partition in 0..partitions {
+        let record = BaseRecord::to(topic).partition(partition).key(&b"probe"[..]).payload(&br#"{"probe":true}"#[..]);
+        send(&producer, record)?;
+    }
+    wait_delivered(&producer);
+    Ok(())
+}
+
 /// Waits until everything that was sent is delivered. `flush` would do it in steps of 100 ms; `poll` waits for whole milliseconds,
 /// and turns shorter times into a loop that burns a core.
 pub(crate) fn wait_delivered(producer: &BaseProducer) {

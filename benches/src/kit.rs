@@ -27,10 +27,10 @@ impl Kit {
     pub(crate) fn prepare(kinds: &[Kind], scratch: &Scratch) -> Result<Self> {
         let this = env::current_exe()?;
         let release = this.parent().ok_or("this program is in no folder")?.to_owned();
-        if kinds.contains(&Kind::Pipeline) {
+        if kinds.iter().any(|kind| kind.is_pipeline()) {
             build(&release, &["-p", "wattle-cli"])?;
         }
-        if kinds.contains(&Kind::Stage) {
+        if kinds.iter().any(|kind| kind.is_stage()) {
             build(&release, &["-p", "wattle", "--example", "copy"])?;
         }
         let kstreams = match kinds.contains(&Kind::Kstreams) {

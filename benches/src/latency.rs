@@ -64,12 +64,7 @@ pub(crate) fn measure(setting: &Setting, kind: Kind, name: &str, partitions: i32
 
 /// Sends a record to every partition and waits for the copies: the contender is ready.
 fn probe(brokers: &str, topic: &str, partitions: i32, reader: &Reader, process: &mut Process) -> Result<()> {
-    let producer = kafka::producer(brokers)?;
-    for partition in 0..partitions {
-        let record = BaseRecord::to(topic).partition(partition).key(&b"probe"[..]).payload(&br#"{"probe":true}"#[..]);
-        kafka::send(&producer, record)?;
-    }
-    kafka::wait_delivered(&producer);
+    kafka::send_to_each(brokers, topic, partitions)?;
     let began = Instant::now();
     let mut missing = partitions;
     while missing > 0 {

@@ -1,7 +1,7 @@
 //! Wattle beside a plain librdkafka loop and Kafka Streams, in one run on one real broker.
 //!
-//! `compare` and `batch_size` say what is measured in which order; `throughput` and `latency` measure one contender, which
-//! is a process of its own (`contender`, `process`) between topics of our own broker (`scratch`, `broker`, `kafka`).
+//! `compare`, `batch_size` and `partitions` say what is measured in which order; `throughput` and `latency` measure one contender,
+//! which is a process of its own (`contender`, `process`) between topics of our own broker (`scratch`, `broker`, `kafka`).
 
 mod args;
 mod batch_size;
@@ -12,12 +12,14 @@ mod kafka;
 mod kit;
 mod latency;
 mod machine;
+mod partitions;
 mod process;
 mod raw;
 mod report;
 mod scratch;
 mod setting;
 mod stats;
+mod takeover;
 mod throughput;
 
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         Some(Command::RawLoop(args)) => raw::run(&args).map(|()| true),
         _ if cfg!(debug_assertions) => Err("a debug build measures nothing of use: run it with --release".into()),
         Some(Command::BatchSize(args)) => batch_size::run(&args),
+        Some(Command::Takeover(args)) => takeover::run(&args),
+        Some(Command::Partitions(args)) => partitions::run(&args),
         None => compare::run(&cli.compare),
     };
     match outcome {

@@ -31,6 +31,16 @@ pub(crate) struct Usage {
     pub(crate) peak: u64,
 }
 
+/// What a process has now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Footprint {
+    pub(crate) threads: u64,
+    /// Open file descriptors.
+    pub(crate) descriptors: usize,
+    /// Memory that is resident, in bytes.
+    pub(crate) resident: u64,
+}
+
 impl Process {
     /// Starts `command`; what it prints goes to a file.
     pub(crate) fn spawn(scratch: &Scratch, name: &str, mut command: Command) -> Result<Self> {
@@ -60,14 +70,32 @@ impl Process {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let ticks_a_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("the system does not tell its clock ticks")?;
         let cpu = cpu_ticks(&stat).ok_or("/proc/PID/stat has no times")? as f64 / ticks_a_second as f64;
-        let peak = peak_kilobytes(&status).ok_or("/proc/PID/status has no VmHWM")? * 1024;
+        let peak = field(&status, "VmHWM")? * 1024;
         Ok(Usage { cpu: Duration::from_secs_f64(cpu), peak })
+    }
+
+    /// At this moment.
+    pub(crate) fn footprint(&self) -> Result<Footprint> {
+        let pid = self.child.id();
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?.count();
+        Ok(Footprint { threads: field(&status, "Threads")?, descriptors, resident: field(&status, "VmRSS")? * 1024 })
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn printed(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.log)?).into_owned())
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
     }
 
     /// SIGTERM, and SIGKILL where that does not help. Returns what it has printed.
     pub(crate) fn stop(mut self) -> Result<String> {
         self.check()?;
-        kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGTERM)?;
+        self.signal(Signal::SIGTERM)?;
         let deadline = Instant::now() + PATIENCE;
         while self.child.try_wait()?.is_none() {
             if Instant::now() > deadline {
@@ -112,9 +140,11 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-fn peak_kilobytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.split_whitespace().next()?.parse().ok()
+/// A number in `/proc/PID/status`; memory is in kilobytes.
+fn field(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| format!("/proc/PID/status has no {name}").into())
 }
 
 #[cfg(test)]
@@ -128,7 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn peak_memory_is_in_kilobytes() {
-        assert_eq!(peak_kilobytes("VmPeak:\t 9 kB\nVmHWM:\t  1234 kB\n"), Some(1234));
+    fn fields_are_found_by_their_whole_name() {
+        let status = "VmPeak:\t 9 kB\nVmHWM:\t  1234 kB\nThreads:\t5\n";
+        assert_eq!(field(status, "VmHWM").ok(), Some(1234));
+        assert_eq!(field(status, "Threads").ok(), Some(5));
+        assert!(field(status, "VmRSS").is_err());
     }
 }

@@ -44,6 +44,11 @@ impl Table {
     }
 }
 
+/// Lines as a list in Markdown.
+pub(crate) fn list(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("- {line}\n")).collect()
+}
+
 /// A number with its digits in groups: 1 234 567.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");

@@ -21,14 +21,20 @@ pub(crate) struct Throughput {
     pub(crate) commits: Option<Commits>,
 }
 
-/// Runs `kind` from the load to a new topic. Every record must be there once, or it is an error.
-pub(crate) fn measure(setting: &Setting, kind: Kind, name: &str, max_poll_records: Option<u64>) -> Result<Throughput> {
+/// Runs `kind` from the load over so many partitions to a new topic. Every record must be there once, or it is an error.
+pub(crate) fn measure(
+    setting: &Setting,
+    kind: Kind,
+    name: &str,
+    partitions: i32,
+    max_poll_records: Option<u64>,
+) -> Result<Throughput> {
     let (brokers, load) = (&setting.brokers, &setting.load);
-    let output = format!("{name}-out");
-    kafka::create_topic(brokers, &output, load.partitions)?;
+    let (input, output) = (Setting::input(partitions), format!("{name}-out"));
+    kafka::create_topic(brokers, &output, partitions)?;
     let reader = Reader::new(brokers, &output)?;
     reader.read_to_end(|_| {})?;
-    let job = Job { name, input: Setting::INPUT, output: &output, partitions: load.partitions, max_poll_records };
+    let job = Job { name, input: &input, output: &output, partitions, max_poll_records };
     let mut process = contender::start(setting, kind, &job)?;
     let took = watch(&reader, load.records, &mut process)?;
     let usage = process.usage()?;

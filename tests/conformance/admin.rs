@@ -5,10 +5,11 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::client::{TIMEOUT, Writer, member, share, texts};
-use super::wire;
+use crate::harness::wire;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::cluster::{answer, options};
 use crate::harness::room::Room;
+use crate::harness::wait::{PATIENCE, wait_until};
 
 /// More partitions, and another setting, which leaves the others alone.
 pub(super) fn a_topic_is_grown_and_changed(room: &Room) {
@@ -18,7 +19,8 @@ pub(super) fn a_topic_is_grown_and_changed(room: &Room) {
     cluster.add_partitions(&topic, 3);
     assert_eq!(cluster.partitions(&topic), Some(3));
     wire::set_topic_config(cluster.address(), &topic, "retention.ms", "123456");
-    assert_eq!(cluster.setting(&topic, "retention.ms").as_deref(), Some("123456"));
+    // The answer comes from the controller, the next question goes to the broker, which hears of it a moment later.
+    wait_until("the setting", PATIENCE, || cluster.setting(&topic, "retention.ms").as_deref() == Some("123456"));
     assert_eq!(cluster.setting(&topic, "max.message.bytes").as_deref(), Some("5000"));
     cluster.wait_settled(&[&topic]);
     assert_eq!(texts(cluster, &topic, ReadCommitted), ["a"], "records stay");

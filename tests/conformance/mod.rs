@@ -1,7 +1,6 @@
 //! What Wattle needs of a broker, seen by plain librdkafka clients: a broker that keeps these promises can be worked with.
 
 mod client;
-mod wire;
 mod worker;
 
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use super::members;
 use super::wait::{PATIENCE, wait_for, wait_until};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,9 +137,15 @@ impl Cluster {
         open
     }
 
-    /// Returns when none of these topics has an open transaction: markers are written soon after a transaction's end.
+    /// Returns when none of these topics has an open transaction: markers are written soon after a transaction's end, which for that of
+    /// a dead worker is after the 10 s of its timeout at the latest.
     pub(crate) fn wait_settled(&self, topics: &[&str]) {
-        wait_until(&format!("no transaction is open on {topics:?}"), Duration::from_secs(15), || {
+        self.wait_settled_within(Duration::from_secs(15), topics);
+    }
+
+    /// The same where what is left open may last longer.
+    pub(crate) fn wait_settled_within(&self, patience: Duration, topics: &[&str]) {
+        wait_until(&format!("no transaction is open on {topics:?}"), patience, || {
             self.open_transactions(topics).is_empty()
         });
     }
@@ -233,17 +239,7 @@ impl Group<'_> {
 
     /// Members and how many partitions each has; `None` while the group rebalances or is not there.
     pub(crate) fn members(&self) -> Option<Vec<usize>> {
-        // An answer in part: a coordinator that is loading. The caller asks again.
-        let list = self.consumer.fetch_group_list(Some(&self.name), TIMEOUT).ok()?;
-        let group = list.groups().first()?;
-        if group.state() == "Dead" {
-            // No group at all, or one of the other protocol.
-            return members::of(&self.cluster.address, &self.name).ok()?;
-        }
-        if group.state() != "Stable" {
-            return None;
-        }
-        Some(group.members().iter().map(|member| member.assignment().map_or(0, assigned)).collect())
+        members::of(&self.cluster.address, &self.name, &self.consumer)
     }
 
     /// Returns when the group is stable with members that have so many partitions each, in any order.
@@ -255,24 +251,4 @@ impl Group<'_> {
             })
         });
     }
-}
-
-/// How many partitions a member's assignment has: version, then an array of (topic, array of partitions).
-fn assigned(mut bytes: &[u8]) -> usize {
-    fn take<'b>(bytes: &mut &'b [u8], n: usize) -> &'b [u8] {
-        let (head, tail) = bytes.split_at(n.min(bytes.len()));
-        *bytes = tail;
-        head
-    }
-    let number = |bytes: &mut &[u8]| take(bytes, 4).iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
-    take(&mut bytes, 2);
-    let mut total = 0;
-    for _ in 0..number(&mut bytes) {
-        let name = take(&mut bytes, 2).iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
-        take(&mut bytes, name);
-        let partitions = number(&mut bytes);
-        take(&mut bytes, 4 * partitions);
-        total += partitions;
-    }
-    total
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use super::broker::{Broker, KINDS, Kind};
@@ -18,7 +19,11 @@ pub(crate) struct Context {
     full: bool,
     /// How many own brokers there have been.
     owned: AtomicUsize,
+    times: Mutex<Vec<(Duration, String)>>,
 }
+
+/// So many of the tests that took longest are printed at the end.
+const SLOWEST: usize = 15;
 
 /// Those of one kind.
 struct Brokers {
@@ -50,6 +55,7 @@ impl Context {
             binary: OnceLock::new(),
             owned: AtomicUsize::new(0),
             brokers: brokers.collect(),
+            times: Mutex::default(),
             full: env::var_os("WATTLE_FULL").is_some_and(|value| value == "1"),
         })
     }
@@ -101,6 +107,29 @@ impl Context {
             broker.kill();
         }
         broken
+    }
+
+    /// Runs the test of this name and notes how long it took. One that fails says so anyway.
+    pub(crate) fn timed(&self, name: String, test: impl FnOnce()) {
+        let begin = Instant::now();
+        test();
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).push((begin.elapsed(), name));
+    }
+
+    /// Where a run's time has gone. A test's time includes waiting for a broker that it has for itself.
+    pub(crate) fn print_slowest(&self) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.sort();
+        if times.len() > 1 {
+            println!(
+                "\nslowest of {} tests, of {} s in all:",
+                times.len(),
+                times.iter().map(|(time, _)| time).sum::<Duration>().as_secs()
+            );
+        }
+        for (time, name) in times.iter().rev().take(SLOWEST) {
+            println!("{:6.1} s  {name}", time.as_secs_f32());
+        }
     }
 
     /// Ends everything.

@@ -1,96 +1,93 @@
-//! The members of a group of the protocol `consumer`, by hand: the client library's safe calls know those of the classic one alone.
+//! The members of a consumer group, of either group protocol: so many partitions has each.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// ConsumerGroupDescribe and its version.
-const API: [i16; 2] = [69, 0];
+use super::cluster::TIMEOUT;
+use super::wire::{Api, Body, try_ask};
 
-/// How many partitions each member has; `None` while the group is not stable, or is no group of this protocol. An error also where the
-/// broker does not know the request.
-pub(super) fn of(address: &str, group: &str) -> io::Result<Option<Vec<usize>>> {
-    let name = u8::try_from(group.len() + 1).map_err(io::Error::other)?;
-    let (api, client) = (API.map(i16::to_be_bytes).concat(), [0, 4, b't', b'e', b's', b't', 0]);
-    let body = [&[2, name][..], group.as_bytes(), &[0, 0]].concat();
-    let request = [&api, &7_i32.to_be_bytes()[..], &client, &body].concat();
-    let mut connection = TcpStream::connect(address)?;
-    connection.set_read_timeout(Some(TIMEOUT))?;
-    let length = u32::try_from(request.len()).map_err(io::Error::other)?;
-    connection.write_all(&[&length.to_be_bytes()[..], &request].concat())?;
-    let mut length = [0; 4];
-    connection.read_exact(&mut length)?;
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    connection.read_exact(&mut answer)?;
-    let mut answer = Answer(&answer);
-    answer.skip(4 + 1 + 4); // the request's number, no tags, how long to wait
-    assert_eq!(answer.length(), 1, "one group");
-    Ok(answer.group())
+/// `None` while the group rebalances or is not there.
+pub(super) fn of(address: &str, group: &str, consumer: &BaseConsumer) -> Option<Vec<usize>> {
+    // An answer in part: a coordinator that is loading. The caller asks again.
+    let list = consumer.fetch_group_list(Some(group), TIMEOUT).ok()?;
+    match list.groups().first() {
+        Some(found) if found.state() == "Stable" => {
+            Some(found.members().iter().map(|member| member.assignment().map_or(0, classic)).collect())
+        }
+        // To this question a group of the other protocol is none.
+        None => consumers(address, group),
+        Some(found) if found.state() == "Dead" => consumers(address, group),
+        Some(_) => None,
+    }
 }
 
-/// What is left of an answer, in the encoding of flexible versions.
-struct Answer<'a>(&'a [u8]);
-
-impl<'a> Answer<'a> {
-    fn skip(&mut self, bytes: usize) -> &'a [u8] {
-        let (head, tail) = self.0.split_at(bytes);
-        self.0 = tail;
+/// How many partitions a member's assignment has: version, then an array of (topic, array of partitions).
+fn classic(mut bytes: &[u8]) -> usize {
+    fn take<'b>(bytes: &mut &'b [u8], n: usize) -> &'b [u8] {
+        let (head, tail) = bytes.split_at(n.min(bytes.len()));
+        *bytes = tail;
         head
     }
+    let number = |bytes: &mut &[u8]| take(bytes, 4).iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
+    take(&mut bytes, 2);
+    let mut total = 0;
+    for _ in 0..number(&mut bytes) {
+        let name = take(&mut bytes, 2).iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
+        take(&mut bytes, name);
+        let partitions = number(&mut bytes);
+        take(&mut bytes, 4 * partitions);
+        total += partitions;
+    }
+    total
+}
 
-    /// Of an array or a text; null counts as empty.
-    fn length(&mut self) -> usize {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let byte = usize::from(self.skip(1)[0]);
-            number |= (byte & 127) << shift;
-            shift += 7;
-            if byte < 128 {
-                return number.saturating_sub(1);
-            }
+/// The same of a group under the protocol `consumer`.
+fn consumers(address: &str, group: &str) -> Option<Vec<usize>> {
+    let question = Body::new().length(1).bytes(group).put([0]).end();
+    // The embedded broker does not know the question.
+    let mut answer = try_ask(address, Api::ConsumerGroupDescribe, question).ok()?;
+    answer.take::<4>(); // how long to wait
+    assert_eq!(answer.take_length(), 1, "one group");
+    let error = i16::from_be_bytes(answer.take());
+    answer.take_text(); // the error's
+    answer.take_text(); // the group
+    let state = answer.take_text();
+    if error != 0 || state != "Stable" {
+        return None;
+    }
+    answer.take::<8>(); // the group's epoch and the assignment's
+    answer.take_text(); // the assignor
+    Some((0..answer.take_length()).map(|_| member(&mut answer)).collect())
+}
+
+fn member(answer: &mut Body) -> usize {
+    for _ in 0..3 {
+        answer.take_text(); // its id, instance and rack
+    }
+    answer.take::<4>(); // its epoch
+    for _ in 0..2 {
+        answer.take_text(); // the client's id and host
+    }
+    for _ in 0..answer.take_length() {
+        answer.take_text(); // a topic
+    }
+    answer.take_text(); // a regular expression
+    let has = assignment(answer);
+    assignment(answer); // what it is going to have
+    answer.take_end();
+    has
+}
+
+fn assignment(answer: &mut Body) -> usize {
+    let mut total = 0;
+    for _ in 0..answer.take_length() {
+        answer.take::<16>(); // the topic's id
+        answer.take_text(); // and name
+        for _ in 0..answer.take_length() {
+            answer.take::<4>();
+            total += 1;
         }
+        answer.take_end();
     }
-
-    fn text(&mut self) -> &'a [u8] {
-        let length = self.length();
-        self.skip(length)
-    }
-
-    fn group(&mut self) -> Option<Vec<usize>> {
-        let fine = self.skip(2) == [0, 0];
-        (self.text(), self.text()); // what is wrong, the group's name
-        let stable = self.text() == b"Stable";
-        self.skip(4 + 4); // epochs
-        self.text(); // the assignor
-        let members = (0..self.length()).map(|_| self.member()).collect();
-        (fine && stable).then_some(members)
-    }
-
-    fn member(&mut self) -> usize {
-        (self.text(), self.text(), self.text()); // member, instance, rack
-        self.skip(4); // the epoch
-        (self.text(), self.text()); // client, host
-        for _ in 0..self.length() {
-            self.text(); // a topic
-        }
-        self.text(); // a pattern
-        let assigned = self.assignment();
-        self.assignment(); // what the coordinator wants
-        self.skip(1); // no tags
-        assigned
-    }
-
-    fn assignment(&mut self) -> usize {
-        let mut total = 0;
-        for _ in 0..self.length() {
-            self.skip(16); // the topic's id
-            self.text(); // the topic
-            let partitions = self.length();
-            self.skip(4 * partitions + 1);
-            total += partitions;
-        }
-        self.skip(1);
-        total
-    }
+    answer.take_end();
+    total
 }

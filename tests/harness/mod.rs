@@ -1,8 +1,9 @@
 //! What the promises are tested with: brokers of our own, separate processes, independent clients, and an oracle.
 //!
-//! `context` starts the brokers and the binary under test once; a promise gets a `room`: a kind of broker, its own names and folder.
-//! `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what a broker holds, and
-//! `ledger` judges it; `proxy` holds a client's requests back; `watchdog` ends everything even if this process is killed.
+//! `context` starts the brokers and the binary under test once; a promise gets a `room`: a kind of broker, a `mode`, its own names and
+//! folder. `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what a broker holds (`members`
+//! at its groups, `wire` at what no client offers), and `ledger` judges it; `proxy` holds a client's requests back; `watchdog` ends
+//! everything even if this process is killed.
 
 pub(crate) mod broker;
 pub(crate) mod cluster;
@@ -10,6 +11,7 @@ pub(crate) mod context;
 pub(crate) mod ledger;
 pub(crate) mod load;
 mod members;
+pub(crate) mod mode;
 pub(crate) mod pipeline;
 pub(crate) mod ports;
 pub(crate) mod process;
@@ -18,3 +20,4 @@ pub(crate) mod room;
 pub(crate) mod transaction;
 pub(crate) mod wait;
 pub(crate) mod watchdog;
+pub(crate) mod wire;

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use super::mode::{Mode, Protocol, Scope};
+
 /// One stream, Kafka to Kafka. The fields are the file's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
+    pub(crate) mode: Mode,
     pub(crate) brokers: String,
     pub(crate) topics: Vec<String>,
     pub(crate) consumer_group: String,
@@ -13,11 +16,8 @@ pub(crate) struct Pipeline {
     pub(crate) transactional_id: Option<String>,
     pub(crate) start_from_latest: bool,
     pub(crate) group_instance_id: Option<String>,
-    /// `None`: classic.
-    pub(crate) group_protocol: Option<&'static str>,
-    /// Of the classic protocol; with the other one the broker decides.
+    /// Of the classic protocol; with the other one the broker decides: [`super::room::Room::set_session`].
     pub(crate) session_timeout_ms: u32,
-    pub(crate) transaction_scope: Option<&'static str>,
     pub(crate) transaction_timeout: Option<&'static str>,
     pub(crate) error_output: Option<String>,
     /// Items of the list of processors, as YAML flow.
@@ -32,8 +32,9 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// A plain copy. Sessions are short, so that a killed member's partitions move soon.
-    pub(crate) fn copy(brokers: &str, name: &str, topics: &[&str], output: &str) -> Self {
+    pub(crate) fn copy(mode: Mode, brokers: &str, name: &str, topics: &[&str], output: &str) -> Self {
         Pipeline {
+            mode,
             brokers: brokers.to_owned(),
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
             consumer_group: name.to_owned(),
@@ -41,9 +42,7 @@ impl Pipeline {
             transactional_id: Some(name.to_owned()),
             start_from_latest: false,
             group_instance_id: None,
-            group_protocol: None,
             session_timeout_ms: 3000,
-            transaction_scope: None,
             transaction_timeout: None,
             error_output: None,
             processors: Vec::new(),
@@ -55,12 +54,28 @@ impl Pipeline {
 
     /// The same at least once.
     pub(crate) fn at_least_once(self) -> Self {
-        Pipeline { transactional_id: None, ..self }
+        Pipeline { transactional_id: None, transaction_timeout: None, ..self }
     }
 
-    /// With one transaction for all partitions of a process.
-    pub(crate) fn scope_worker(self) -> Self {
-        Pipeline { transaction_scope: Some("worker"), ..self }
+    /// In another scope than the mode's.
+    pub(crate) fn scope(self, scope: Scope) -> Self {
+        Pipeline { mode: Mode { scope, ..self.mode }, ..self }
+    }
+
+    /// Under another group protocol than the mode's.
+    pub(crate) fn protocol(self, protocol: Protocol) -> Self {
+        Pipeline { mode: Mode { protocol, ..self.mode }, ..self }
+    }
+
+    /// With the transactional id [`Pipeline::id`]: in scope `worker` that of an instance, which has a random one otherwise.
+    pub(crate) fn known_id(self) -> Self {
+        let instance = self.mode.is_worker().then(|| "0".to_owned());
+        Pipeline { group_instance_id: instance.or(self.group_instance_id), ..self }
+    }
+
+    /// The transactional id of partition 0, and that of the worker of [`Pipeline::known_id`].
+    pub(crate) fn id(&self) -> String {
+        format!("{}-0", self.transactional_id.as_deref().expect("it is exactly once"))
     }
 
     /// With a processor, as YAML flow.
@@ -82,14 +97,14 @@ impl fmt::Display for Pipeline {
             writeln!(f, "      group_instance_id: {id}")?;
         }
         let (session, heartbeat) = (self.session_timeout_ms, self.session_timeout_ms / 6);
-        let mut times = format!("session.timeout.ms: {session}, heartbeat.interval.ms: {heartbeat}, ");
-        if let Some(protocol) = self.group_protocol {
-            writeln!(f, "      group_protocol: {protocol}")?;
-            if protocol == "consumer" {
-                times.clear();
-            }
-        }
+        let times = match self.mode.is_consumer() {
+            true => String::new(), // they are the broker's
+            false => format!("session.timeout.ms: {session}, heartbeat.interval.ms: {heartbeat}, "),
+        };
         writeln!(f, "      client: {{{times}{}}}", self.consumer)?;
+        if self.mode.is_consumer() {
+            writeln!(f, "      group_protocol: consumer")?;
+        }
         writeln!(f, "    pipeline:\n      processors: [{}]", self.processors.join(", "))?;
         writeln!(f, "    output:\n      type: kafka\n      brokers: [\"{}\"]", self.brokers)?;
         writeln!(f, "      topic: {}\n      client: {}", self.topic, self.producer)?;
@@ -97,8 +112,8 @@ impl fmt::Display for Pipeline {
             writeln!(f, "      exactly_once: true\n      transactional_id: {id}")?;
             writeln!(f, "      offset_commit_group: {}", self.consumer_group)?;
         }
-        if let Some(scope) = self.transaction_scope {
-            writeln!(f, "      transaction_scope: {scope}")?;
+        if self.mode.is_worker() && exactly_once {
+            writeln!(f, "      transaction_scope: worker")?;
         }
         if let Some(timeout) = self.transaction_timeout {
             writeln!(f, "      transaction_timeout: {timeout}")?;

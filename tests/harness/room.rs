@@ -9,6 +9,7 @@ use super::broker::{Broker, Kind};
 use super::cluster::Cluster;
 use super::context::{Context, OwnBroker};
 use super::load::Load;
+use super::mode::Mode;
 use super::pipeline::Pipeline;
 use super::process::Process;
 
@@ -16,18 +17,25 @@ use super::process::Process;
 pub(crate) struct Room {
     context: Arc<Context>,
     kind: Kind,
-    name: &'static str,
+    mode: Mode,
+    name: String,
     folder: PathBuf,
     files: AtomicUsize,
 }
 
 impl Room {
     /// For the test of this name on this kind of broker.
-    pub(crate) fn new(context: Arc<Context>, kind: Kind, name: &'static str) -> Self {
-        let folder = context.root().join(kind.name).join(name);
+    pub(crate) fn new(context: Arc<Context>, kind: Kind, mode: Mode, name: &str) -> Self {
+        let name = mode.named(name);
+        let folder = context.root().join(kind.name).join(&name);
         fs::create_dir_all(&folder).expect("a folder");
         context.binary(); // built before anything is timed
-        Room { context, kind, name, folder, files: AtomicUsize::new(0) }
+        Room { context, kind, mode, name, folder, files: AtomicUsize::new(0) }
+    }
+
+    /// What its pipelines are set to.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// The small number, or the full one if `WATTLE_FULL=1`.
@@ -68,7 +76,7 @@ impl Room {
 
     /// The consumer group, and the transactional id, of [`Room::copy`].
     pub(crate) fn group(&self) -> String {
-        self.name.to_owned()
+        self.name.clone()
     }
 
     /// The folder in which its processes run.
@@ -96,7 +104,24 @@ impl Room {
 
     /// A copy on the shared broker whose group and transactional id have the test's name.
     pub(crate) fn copy(&self, topics: &[&str], output: &str) -> Pipeline {
-        Pipeline::copy(&self.broker().address(), self.name, topics, output)
+        self.copy_at(&self.broker().address(), &self.name, topics, output)
+    }
+
+    /// A copy at this address whose group and transactional id have this name.
+    pub(crate) fn copy_at(&self, address: &str, name: &str, topics: &[&str], output: &str) -> Pipeline {
+        Pipeline::copy(self.mode, address, name, topics, output)
+    }
+
+    /// Makes sessions of this pipeline's group so long, in milliseconds. Under the group protocol `consumer` that is up to the broker.
+    pub(crate) fn set_session(&self, pipeline: &mut Pipeline, millis: u32) {
+        pipeline.session_timeout_ms = millis;
+        if self.mode.is_consumer() {
+            let (address, group) = (self.broker().address(), &pipeline.consumer_group);
+            let entity = ["--bootstrap-server", &address, "--alter", "--entity-type", "groups", "--entity-name", group];
+            let setting = format!("consumer.session.timeout.ms={millis}");
+            let set = [&entity[..], &["--add-config", &setting]].concat();
+            self.broker().kafka().tool("kafka.admin.ConfigCommand", &set);
+        }
     }
 
     /// Starts `wattle run` with this file.
@@ -113,9 +138,22 @@ impl Room {
 
     /// Starts `wattle run` with this file and further arguments.
     pub(crate) fn run_with(&self, pipeline: impl ToString, arguments: &[&str]) -> Process {
+        let file = self.write(pipeline);
+        self.wattle(&[&["run", file.as_str()], arguments].concat())
+    }
+
+    /// Drains this file in a shell that has run `ulimit` with these arguments.
+    pub(crate) fn drain_under(&self, ulimit: &str, pipeline: impl ToString) -> Process {
+        let script = format!("ulimit {ulimit} && exec \"$0\" run \"$1\" --drain");
+        let binary = self.context.binary().to_str().expect("a path that is text");
+        let arguments = ["-c", &script, binary, &self.write(pipeline)];
+        Process::spawn(Path::new("/bin/sh"), &self.folder, None, &arguments, self.context.watchdog())
+    }
+
+    fn write(&self, pipeline: impl ToString) -> String {
         let file = format!("{}.yaml", self.files.fetch_add(1, Ordering::Relaxed));
         fs::write(self.folder.join(&file), pipeline.to_string()).expect("a pipeline file");
-        self.wattle(&[&["run", file.as_str()], arguments].concat())
+        file
     }
 
     /// Starts `wattle` with these arguments.

@@ -8,7 +8,6 @@ use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::load::Load;
-use crate::harness::pipeline::Pipeline;
 use crate::harness::ports::free_ports;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
@@ -96,7 +95,7 @@ pub(super) fn a_broker_process_that_is_killed_again_and_again_loses_and_doubles_
         cluster.create_topic(topic, 3, &[]);
     }
     let load = Load { address: address.clone(), topics: vec!["in".to_owned()], partitions: 3 }.start(0, 2000);
-    let mut pipeline = Pipeline::copy(&address, &room.group(), &["in"], "out");
+    let mut pipeline = room.copy_at(&address, &room.group(), &["in"], "out");
     // Each record is a request, and a batch has some: transactions are open for long enough to be met.
     pipeline.producer = "{batch.num.messages: 1}";
     pipeline.batch = "{commit_interval: 100ms}".to_owned();

@@ -1,12 +1,16 @@
 //! `kill -9`, again and again, with everything else that goes wrong in a bad night.
 
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
 use crate::harness::cluster::Cluster;
+use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::Ledger;
 use crate::harness::load::Load;
-use crate::harness::pipeline::Pipeline;
+use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
-use std::time::Duration;
 
 const PARTITIONS: i32 = 6;
 
@@ -25,7 +29,7 @@ pub(super) fn any_number_of_kills_neither_loses_nor_doubles_a_record(room: &Room
     }
     let load = Load { address: broker.address(), topics: topics.map(str::to_owned).to_vec(), partitions: PARTITIONS };
     load.send(0..records);
-    let mut pipeline = Pipeline::copy(&broker.address(), &room.group(), &topics, &output);
+    let mut pipeline = room.copy_at(&broker.address(), &room.group(), &topics, &output);
     pipeline.batch = room.batch(200);
     let mut process = room.run(&pipeline);
     let mut at = 0;
@@ -62,11 +66,55 @@ pub(super) fn any_number_of_kills_neither_loses_nor_doubles_a_record(room: &Room
         cluster.group(&room.group()).lag(&topics) == 0
     });
     process.stop_cleanly();
+    cluster.wait_settled(&[&output]); // no reader sees what is behind an open transaction
     Ledger::of(cluster, &output).assert_exact(0..records);
-    cluster.wait_settled(&[&output]);
 }
 
 fn wait_for_progress(cluster: &Cluster, room: &Room, topics: &[&str], records: i64) {
     let group = cluster.group(&room.group());
     wait_until(&format!("{records} records are committed"), 2 * PATIENCE, || group.progress(topics) >= records);
+}
+
+/// Each time the survivor waits for what the dead one has left open, takes all partitions over, and gives half of them to the next one.
+pub(super) fn several_kills_of_one_of_two_processes_in_a_transaction_are_exact(room: &Room) {
+    let (input, output) = (room.topic("in", 4), room.topic("out", 4));
+    let group = room.cluster().group(&room.group());
+    let load = room.load(&[&input], 4).start(0, 4000);
+    let pipeline = room.copy(&[&input], &output);
+    let mut survivor = room.run(&pipeline);
+    for _ in 0..room.number(3, 15) {
+        let mut victim = room.run(&pipeline);
+        group.wait_members(&[2, 2], PATIENCE);
+        wait_until("both work", PATIENCE, || group.progress(&[&input]) > 0 && victim.says(&["task", "started"]));
+        freeze_in_its_own_transaction(room, &mut victim, &input, &output);
+        assert!(victim.kill(), "it was there to be killed");
+        group.wait_members(&[4], PATIENCE);
+        let seen = group.committed(&input);
+        wait_until("the survivor works on all partitions", PATIENCE, || {
+            group.committed(&input).iter().zip(&seen).all(|(now, seen)| now > seen)
+        });
+    }
+    assert!(survivor.is_running());
+    let total = load.finish();
+    group.wait_drained(&[&input], PATIENCE);
+    room.cluster().wait_settled(&[&output]);
+    Ledger::of(room.cluster(), &output).assert_exact(0..total);
+    survivor.stop_cleanly();
+}
+
+/// A transaction that stays open while the other process commits on is the frozen one's.
+pub(super) fn freeze_in_its_own_transaction(room: &Room, process: &mut Process, input: &str, output: &str) {
+    let (cluster, group) = (room.cluster(), room.cluster().group(&room.group()));
+    let stable = || cluster.ends(output, ReadCommitted);
+    wait_until("it is frozen in a transaction of its own", PATIENCE, || {
+        process.freeze_in_transaction(cluster, &[output]);
+        let (before, seen) = (stable(), group.progress(&[input]));
+        wait_until("the other one commits", PATIENCE, || group.progress(&[input]) > seen + 500);
+        let open = !cluster.open_transactions(&[output]).is_empty();
+        if open && stable().iter().zip(&before).any(|(now, before)| now == before) {
+            return true;
+        }
+        process.signal(Signal::SIGCONT);
+        false
+    });
 }

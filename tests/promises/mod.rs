@@ -7,14 +7,14 @@ promises! {
         the_ledger_sees_missing_doubled_and_overtaken_records,
         open_and_aborted_transactions_are_seen,
         the_proxy_holds_what_it_is_told_to_hold;
-    atomic:
+    atomic (each scope):
         a_reader_never_sees_part_of_a_batch,
         an_aborted_batch_is_never_visible,
         outputs_and_positions_are_written_by_one_transaction (kafka only: "reads the log's files with Kafka's tool");
-    zombie:
+    zombie (each scope, each protocol):
         a_stopped_process_writes_nothing_when_it_goes_on,
         a_transaction_that_the_broker_timed_out_is_processed_again;
-    handover:
+    handover (each scope, each protocol):
         a_late_commit_before_the_fence_is_not_repeated,
         a_late_commit_during_the_takeover_is_neither_lost_nor_doubled,
         a_late_commit_after_the_takeover_is_refused,
@@ -22,91 +22,75 @@ promises! {
         late_outputs_are_refused,
         a_commit_that_is_late_never_ends_the_next_transaction,
         a_commit_that_was_sent_twice_never_ends_the_next_transaction;
-    start:
+    start (each scope, each protocol):
         a_new_group_that_crashes_before_its_first_batch_loses_nothing_after_its_first_start,
         a_position_before_the_first_record_is_loud,
         a_topic_whose_first_records_are_gone_starts_every_time,
         a_topic_that_is_made_again_under_a_running_process_is_loud,
         records_of_a_topic_that_was_made_again_are_not_skipped,
-        a_missing_topic_is_named_and_not_created,
-        unequal_partition_counts_are_listed,
+        a_missing_topic_is_named_and_not_created (plain only: "refused before it joins the group"),
+        unequal_partition_counts_are_listed (plain only: "refused before it joins the group"),
         a_transaction_timeout_above_the_brokers_maximum_is_refused,
-        a_broker_that_is_down_at_the_start_is_named_within_ten_seconds,
-        two_streams_with_one_transactional_id_are_refused,
-        every_mistake_of_a_file_is_reported_at_once;
-    pending:
-        one_partition_held_by_a_foreign_transaction_stalls_that_task_only;
-    order:
+        a_broker_that_is_down_at_the_start_is_named_within_ten_seconds (plain only: "refused before it joins the group"),
+        two_streams_with_one_transactional_id_are_refused (plain only: "refused before it joins the group"),
+        a_limit_of_open_files_that_is_too_low_is_raised_or_refused_with_the_number (plain only: "it chooses the scopes"),
+        every_mistake_of_a_file_is_reported_at_once (plain only: "refused before it joins the group");
+    pending (each scope, each protocol):
+        one_partition_held_by_a_foreign_transaction_stalls_that_task_only,
+        many_partitions_held_by_a_foreign_transaction_stall_no_other_task (worker only: "a task's lane waits for itself alone");
+    order (each scope, each protocol):
         outputs_keep_the_order_of_their_input_partition,
         an_interrupted_batch_runs_again_before_newer_records (kafka only: "asks Kafka's tool for epochs"),
         two_applications_with_one_transactional_id_do_not_fight_for_ever;
-    kill:
-        any_number_of_kills_neither_loses_nor_doubles_a_record;
-    rebalance:
-        a_second_process_joins_and_leaves_under_load (kafka only: "asks Kafka's tool for transactional ids"),
-        a_static_member_that_restarts_keeps_its_partitions,
-        a_static_member_that_is_there_twice_is_loud,
+    kill (each scope, each protocol):
+        any_number_of_kills_neither_loses_nor_doubles_a_record,
+        several_kills_of_one_of_two_processes_in_a_transaction_are_exact;
+    rebalance (each scope, each protocol):
+        a_second_process_joins_and_leaves_under_load,
+        a_static_member_that_restarts_keeps_its_partitions (classic only: "the broker keeps its place until its session ends"),
+        a_static_member_that_is_there_twice_is_loud (classic only: "the broker keeps its place until its session ends"),
         a_partition_that_is_added_is_read_from_its_beginning,
         a_process_that_stops_hands_over_at_once,
         a_clean_stop_and_a_start_emit_nothing,
-        a_clean_stop_repeats_nothing_at_least_once;
-    orphan:
-        a_dead_workers_transaction_is_ended_by_its_successor,
-        a_living_workers_transaction_is_waited_for,
-        a_group_that_another_product_shares_is_refused_in_scope_worker;
-    scope:
-        several_kills_of_one_of_two_workers_in_a_transaction_are_exact,
-        workers_join_and_leave_under_load,
-        a_broker_that_is_killed_under_a_worker_loses_and_doubles_nothing,
-        a_stale_token_is_refused_and_the_records_are_processed_again,
-        a_task_that_waits_holds_up_no_other_task_of_its_worker,
-        a_stopped_worker_writes_nothing_when_it_goes_on,
-        a_workers_transaction_that_the_broker_timed_out_is_processed_again,
-        a_worker_with_an_instance_id_ends_its_own_transaction_when_it_restarts,
-        two_workers_with_one_instance_id_are_loud,
-        a_new_group_of_workers_loses_nothing_after_its_first_start,
-        a_workers_late_commit_before_the_takeover_is_not_repeated,
-        a_workers_late_commit_during_the_takeover_is_neither_lost_nor_doubled,
-        late_requests_of_a_worker_are_refused,
-        a_workers_late_commit_never_ends_its_next_transaction,
-        a_dead_task_is_taken_over_in_scope_worker,
-        a_dead_worker_is_taken_over_in_scope_task,
-        one_failing_record_commits_nothing_of_its_workers_batch,
-        a_worker_that_hears_bad_news_loses_and_doubles_nothing (embedded only: "it takes a hook"),
-        a_worker_keeps_the_order_of_its_input_partitions;
-    protocol:
-        members_of_a_group_that_the_broker_divides_come_and_go_under_load (kafka only: "the embedded broker has the classic protocol"),
-        workers_of_a_group_that_the_broker_divides_come_and_go_under_load (kafka only: "the embedded broker has the classic protocol"),
-        a_stopped_member_that_the_broker_expelled_writes_nothing_when_it_goes_on (kafka only: "the embedded broker has the classic protocol"),
-        a_stopped_worker_that_the_broker_expelled_writes_nothing_when_it_goes_on (kafka only: "the embedded broker has the classic protocol"),
-        tasks_that_stay_go_on_while_others_move (kafka only: "the embedded broker has the classic protocol"),
-        tasks_of_a_worker_that_stay_go_on_while_others_move (kafka only: "the embedded broker has the classic protocol"),
-        partitions_that_are_added_join_the_others (kafka only: "the embedded broker has the classic protocol"),
-        a_static_member_keeps_its_place_until_its_session_ends (kafka only: "the embedded broker has the classic protocol"),
-        nothing_is_missed_at_least_once_when_the_broker_divides (kafka only: "the embedded broker has the classic protocol"),
-        a_session_timeout_that_the_broker_decides_is_refused_with_the_remedy (kafka only: "the embedded broker has the classic protocol"),
-        a_broker_that_does_not_divide_is_named_at_the_start (embedded only: "it has the classic protocol");
-    outage:
+        a_clean_stop_repeats_nothing_at_least_once (task only: "at least once has no transaction");
+    orphan (each scope, each protocol):
+        a_dead_workers_transaction_is_ended_by_its_successor (worker only: "a task's is fenced"),
+        a_living_workers_transaction_is_waited_for (worker only: "a task's is fenced"),
+        a_group_that_another_product_shares_is_refused_in_scope_worker (worker only: "a task rests on its fence");
+    scope (each scope, each protocol):
+        a_dead_task_is_taken_over_in_scope_worker (worker only: "the scope of the new owner"),
+        a_dead_worker_is_taken_over_in_scope_task (task only: "the scope of the new owner"),
+        a_stale_token_is_refused_and_the_records_are_processed_again (worker only: "a task's fence would refuse it"),
+        one_failing_record_commits_nothing_of_its_workers_batch (worker only: "the batch of a task is its own"),
+        transactional_ids_are_those_of_partitions_or_of_workers (kafka only: "asks Kafka's tool for transactional ids");
+    protocol (each scope, each protocol):
+        tasks_that_stay_go_on_while_others_move (consumer only: "the classic protocol takes all tasks away"),
+        partitions_that_are_added_join_the_others (consumer only: "the classic protocol takes all tasks away"),
+        a_static_member_keeps_its_place_until_its_session_ends (consumer only: "in the classic protocol a restart takes it"),
+        nothing_is_missed_at_least_once_when_the_broker_divides (consumer only: "only the protocol differs", task only: "at least once has no transaction"),
+        a_session_timeout_that_the_broker_decides_is_refused_with_the_remedy (consumer only: "a key of the other protocol", task only: "nothing is run"),
+        a_broker_that_does_not_divide_is_named_at_the_start (embedded only: "it has the classic protocol", plain only: "the promise chooses it");
+    outage (each scope, each protocol):
         a_broker_that_is_killed_under_load_loses_and_doubles_nothing,
-        at_least_once_misses_nothing_when_the_broker_is_killed,
+        at_least_once_misses_nothing_when_the_broker_is_killed (task only: "at least once has no transaction"),
         a_start_beside_a_starting_broker_repeats_nothing,
         a_broker_that_was_frozen_is_worked_with_again (kafka only: "freezes the process that the broker is");
-    refused:
+    refused (each scope):
         a_refused_output_commits_nothing_and_names_the_record,
-        a_refused_output_is_never_passed_at_least_once,
+        a_refused_output_is_never_passed_at_least_once (task only: "at least once has no transaction"),
         a_record_that_cannot_be_processed_stops_its_stream_and_is_named,
         a_record_that_cannot_be_processed_moves_to_the_error_topic,
         a_stream_that_fails_ends_the_process;
-    source:
+    source (each scope):
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,
         a_compacted_topic_is_read_over_its_holes,
         input_that_is_all_filtered_out_still_commits;
-    content:
+    content (each scope):
         a_copy_is_the_same_byte_for_byte,
         numbers_keep_their_value,
         keys_land_where_java_producers_put_them,
-        tail_prints_what_a_reader_of_committed_records_sees;
+        tail_prints_what_a_reader_of_committed_records_sees (plain only: "no pipeline");
     cursor:
         a_file_whose_reader_is_killed_is_written_once,
         a_file_that_grew_is_read_on_and_one_that_changed_is_refused,
@@ -119,7 +103,7 @@ promises! {
         a_start_waits_for_an_open_transaction_in_the_changelog,
         a_changelog_that_would_lose_the_cursor_is_refused,
         generated_records_go_on_behind_the_last_one;
-    hooks:
+    hooks (each scope):
         a_refused_commit_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_commit_that_is_done_and_answered_with_an_error_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_commit_that_is_lost_or_late_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
@@ -135,7 +119,7 @@ promises! {
         records_of_a_transaction_that_expires_are_not_processed (embedded only: "it takes a hook"),
         a_member_whose_session_ends_in_a_commit_writes_nothing_more (embedded only: "it takes a hook"),
         a_transaction_that_expires_before_its_commit_is_processed_again (embedded only: "it takes a hook"),
-        a_cursor_whose_commit_is_lost_late_or_fenced_is_neither_lost_nor_doubled (embedded only: "it takes a hook");
+        a_cursor_whose_commit_is_lost_late_or_fenced_is_neither_lost_nor_doubled (embedded only: "it takes a hook", plain only: "a source has no group");
     embedded:
         the_first_run_needs_no_broker_and_no_topic (embedded only: "the command starts it"),
         a_run_that_is_killed_with_its_broker_goes_on_at_once (embedded only: "the command starts it"),

@@ -1,23 +1,15 @@
 //! Outputs keep the order of their input partition, whatever happens in between.
 
-use std::convert::identity;
-
 use crate::harness::ledger::Ledger;
-use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::transaction::fence;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// Two topics of three partitions each, keyed by something else than the partition.
 pub(super) fn outputs_keep_the_order_of_their_input_partition(room: &Room) {
-    in_order(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn in_order(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (one, two, output) = (room.topic("one", 3), room.topic("two", 3), room.topic("out", 4));
     room.load(&[&one, &two], 3).send(0..20_000);
-    room.drain(scope(room.copy(&[&one, &two], &output)));
+    room.drain(room.copy(&[&one, &two], &output));
     Ledger::of(room.cluster(), &output).assert_exact(0..20_000);
 }
 
@@ -27,9 +19,10 @@ pub(super) fn an_interrupted_batch_runs_again_before_newer_records(room: &Room) 
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let cluster = room.cluster();
     let group = cluster.group(&room.group());
-    let id = format!("{}-0", room.group());
+    let pipeline = room.copy(&[&input], &output).known_id();
+    let id = pipeline.id();
     let load = room.load(&[&input], 1).start(0, 3000);
-    let mut process = room.run(room.copy(&[&input], &output));
+    let mut process = room.run(&pipeline);
     wait_until("it works", PATIENCE, || group.progress(&[&input]) > 1000);
     let before = epoch(room, &id);
     fence(&room.broker().address(), &id);
@@ -42,7 +35,7 @@ pub(super) fn an_interrupted_batch_runs_again_before_newer_records(room: &Room) 
     });
     if restarted {
         eprintln!("--- it ended; log:\n{}", process.stderr());
-        process = room.run(room.copy(&[&input], &output));
+        process = room.run(&pipeline);
     }
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
@@ -67,8 +60,8 @@ fn epoch(room: &Room, id: &str) -> i64 {
 pub(super) fn two_applications_with_one_transactional_id_do_not_fight_for_ever(room: &Room) {
     let (input, out_a, out_b) = (room.topic("in", 1), room.topic("out-a", 1), room.topic("out-b", 1));
     let load = room.load(&[&input], 1).start(0, 500);
-    let mut a = room.copy(&[&input], &out_a);
-    let mut b = room.copy(&[&input], &out_b);
+    let mut a = room.copy(&[&input], &out_a).known_id();
+    let mut b = room.copy(&[&input], &out_b).known_id();
     let id = room.name("same");
     (a.transactional_id, b.transactional_id) = (Some(id.clone()), Some(id.clone()));
     (a.consumer_group, b.consumer_group) = (room.name("a"), room.name("b"));

@@ -3,7 +3,7 @@
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 
-use super::scope::freeze_in_its_own_transaction;
+use super::kill::freeze_in_its_own_transaction;
 use crate::harness::ledger::Ledger;
 use crate::harness::pipeline::Pipeline;
 use crate::harness::proxy::Api;
@@ -14,7 +14,7 @@ use crate::harness::wait::{PATIENCE, wait_until};
 const ENDED: &str = "ended what the id may have had open";
 
 fn patient(pipeline: Pipeline) -> Pipeline {
-    Pipeline { transaction_timeout: Some("300s"), ..pipeline.scope_worker() }
+    Pipeline { transaction_timeout: Some("300s"), ..pipeline }
 }
 
 /// The transaction's timeout is longer than the test's patience.
@@ -82,11 +82,11 @@ pub(super) fn a_group_that_another_product_shares_is_refused_in_scope_worker(roo
         group.members().is_some_and(|members| members.len() == 1)
     });
     let pipeline = room.copy(&[&input], &output);
-    let mut refused = room.run(pipeline.clone().scope_worker());
+    let mut refused = room.run(&pipeline);
     assert_eq!(refused.wait_exit(PATIENCE), 1, "log: {}", refused.stderr());
     assert!(refused.says(&["client id billing", &room.group(), "transaction_scope: task"]), "log: {}", refused.stderr());
     drop(other);
     room.load(&[&input], 2).send(0..10);
-    room.drain(pipeline.scope_worker());
+    room.drain(&pipeline);
     Ledger::of(room.cluster(), &output).assert_exact(0..10);
 }

@@ -1,6 +1,5 @@
 //! The broker dies and comes back.
 
-use std::convert::identity;
 use std::time::Duration;
 
 use crate::harness::broker::Broker;
@@ -25,7 +24,9 @@ impl<'a> Night<'a> {
         let (input, output) = (room.name("in"), room.name("out"));
         broker.cluster().create_topic(&input, 3, &[]);
         broker.cluster().create_topic(&output, 3, &[]);
-        let pipeline = Pipeline::copy(&broker.address(), &room.group(), &[&input], &output);
+        let mut pipeline = room.copy_at(&broker.address(), &room.group(), &[&input], &output);
+        // Outlasts the outage in either scope: Kafka 4.3.1 may lose the end of a transaction that it times out while it starts.
+        pipeline.transaction_timeout = Some("60s");
         Night { room, broker, input, output, pipeline }
     }
 
@@ -53,6 +54,12 @@ impl<'a> Night<'a> {
         });
     }
 
+    /// What a process that ended has left open hides records until it is over.
+    fn is_exact(&self, total: u64) {
+        self.broker.cluster().wait_settled_within(2 * PATIENCE, &[&self.output]);
+        Ledger::of(self.broker.cluster(), &self.output).assert_exact(0..total);
+    }
+
     fn wait_drained(&self, process: &mut Process) {
         wait_until("everything is processed", 2 * PATIENCE, || {
             self.supervise(process);
@@ -62,14 +69,8 @@ impl<'a> Night<'a> {
 }
 
 pub(super) fn a_broker_that_is_killed_under_load_loses_and_doubles_nothing(room: &Room) {
-    dies_under_load(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn dies_under_load(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let broker = room.own_broker();
-    let mut night = Night::new(room, &broker);
-    night.pipeline = scope(night.pipeline);
+    let night = Night::new(room, &broker);
     let load = night.load().start(0, 2000);
     let mut process = room.run(&night.pipeline);
     for _ in 0..room.number(2, 5) {
@@ -84,8 +85,7 @@ pub(super) fn dies_under_load(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     }
     let total = load.finish();
     night.wait_drained(&mut process);
-    Ledger::of(broker.cluster(), &night.output).assert_exact(0..total);
-    broker.cluster().wait_settled(&[&night.output]);
+    night.is_exact(total);
     process.stop_cleanly();
 }
 
@@ -128,7 +128,7 @@ pub(super) fn a_start_beside_a_starting_broker_repeats_nothing(room: &Room) {
         process.stop_cleanly();
         assert_eq!(night.progress(), 1000);
     }
-    Ledger::of(broker.cluster(), &night.output).assert_exact(0..1000);
+    night.is_exact(1000);
 }
 
 /// Frozen for longer than requests wait: the process recovers or ends, and is never alive and idle.
@@ -149,6 +149,6 @@ pub(super) fn a_broker_that_was_frozen_is_worked_with_again(room: &Room) {
     });
     let total = load.finish();
     night.wait_drained(&mut process);
-    Ledger::of(broker.cluster(), &night.output).assert_exact(0..total);
+    night.is_exact(total);
     process.stop_cleanly();
 }

@@ -3,50 +3,17 @@
 use std::time::Instant;
 
 use crate::harness::ledger::Ledger;
-use crate::harness::pipeline::Pipeline;
+use crate::harness::mode::Protocol;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
-use crate::promises::{rebalance, zombie};
-
-fn consumer(pipeline: Pipeline) -> Pipeline {
-    Pipeline { group_protocol: Some("consumer"), ..pipeline }
-}
-
-fn worker(pipeline: Pipeline) -> Pipeline {
-    consumer(pipeline.scope_worker())
-}
-
-pub(super) fn members_of_a_group_that_the_broker_divides_come_and_go_under_load(room: &Room) {
-    rebalance::joins_and_leaves(room, consumer);
-}
-
-pub(super) fn workers_of_a_group_that_the_broker_divides_come_and_go_under_load(room: &Room) {
-    rebalance::joins_and_leaves(room, worker);
-}
-
-pub(super) fn a_stopped_member_that_the_broker_expelled_writes_nothing_when_it_goes_on(room: &Room) {
-    zombie::stopped(room, consumer);
-}
-
-pub(super) fn a_stopped_worker_that_the_broker_expelled_writes_nothing_when_it_goes_on(room: &Room) {
-    zombie::stopped(room, worker);
-}
-
-pub(super) fn tasks_that_stay_go_on_while_others_move(room: &Room) {
-    stays(room, consumer);
-}
-
-pub(super) fn tasks_of_a_worker_that_stay_go_on_while_others_move(room: &Room) {
-    stays(room, worker);
-}
 
 /// What a process keeps is neither stopped nor started again when another one comes and goes.
-fn stays(room: &Room, protocol: fn(Pipeline) -> Pipeline) {
+pub(super) fn tasks_that_stay_go_on_while_others_move(room: &Room) {
     let (input, output) = (room.topic("in", 4), room.topic("out", 4));
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 4).start(0, 4000);
-    let pipeline = protocol(room.copy(&[&input], &output));
+    let pipeline = room.copy(&[&input], &output);
     let mut first = room.run(&pipeline);
     wait_until("it works on all partitions", PATIENCE, || started(&first) == [1, 1, 1, 1]);
     let begin = Instant::now();
@@ -76,7 +43,7 @@ fn started(process: &Process) -> [usize; 4] {
 /// A group that began at the end reads them from their beginning, and its other task does not stop.
 pub(super) fn partitions_that_are_added_join_the_others(room: &Room) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
-    let mut pipeline = worker(room.copy(&[&input], &output));
+    let mut pipeline = room.copy(&[&input], &output);
     pipeline.start_from_latest = true;
     pipeline.consumer = "topic.metadata.refresh.interval.ms: 500";
     let group = room.cluster().group(&room.group());
@@ -98,7 +65,7 @@ pub(super) fn partitions_that_are_added_join_the_others(room: &Room) {
 /// it is refused, and one that is started again after a clean stop has its partitions at once.
 pub(super) fn a_static_member_keeps_its_place_until_its_session_ends(room: &Room) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
-    let mut pipeline = worker(room.copy(&[&input], &output));
+    let mut pipeline = room.copy(&[&input], &output);
     pipeline.group_instance_id = Some("one".into());
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 2).start(0, 1000);
@@ -138,7 +105,7 @@ pub(super) fn nothing_is_missed_at_least_once_when_the_broker_divides(room: &Roo
     let (input, output) = (room.topic("in", 4), room.topic("out", 4));
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 4).start(0, 4000);
-    let pipeline = consumer(room.copy(&[&input], &output)).at_least_once();
+    let pipeline = room.copy(&[&input], &output).at_least_once();
     let mut first = room.run(&pipeline);
     for clean in [true, false] {
         let mut second = room.run(&pipeline);
@@ -160,7 +127,7 @@ pub(super) fn nothing_is_missed_at_least_once_when_the_broker_divides(room: &Roo
 
 /// Nothing is ignored: what the broker decides cannot be set at the client.
 pub(super) fn a_session_timeout_that_the_broker_decides_is_refused_with_the_remedy(room: &Room) {
-    let mut pipeline = consumer(room.copy(&["in"], "out"));
+    let mut pipeline = room.copy(&["in"], "out");
     pipeline.consumer = "session.timeout.ms: 3000";
     let mut process = room.run(&pipeline);
     assert_eq!(process.wait_exit(PATIENCE), 2);
@@ -171,7 +138,7 @@ pub(super) fn a_session_timeout_that_the_broker_decides_is_refused_with_the_reme
 pub(super) fn a_broker_that_does_not_divide_is_named_at_the_start(room: &Room) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let begin = Instant::now();
-    let mut process = room.run(consumer(room.copy(&[&input], &output)));
+    let mut process = room.run(room.copy(&[&input], &output).protocol(Protocol::Consumer));
     assert_eq!(process.wait_exit(PATIENCE), 1);
     eprintln!("it was said within {:?}", begin.elapsed());
     let words = ["w0004", "group protocol consumer", "kafka 4.0", "group_protocol classic"];

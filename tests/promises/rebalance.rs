@@ -1,35 +1,21 @@
 //! Members come and go.
 
-use std::collections::BTreeSet;
-use std::convert::identity;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::cluster::Isolation::ReadCommitted;
-use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// Cleanly and by `kill -9`, several times, while records flow. Committed positions never go back.
 pub(super) fn a_second_process_joins_and_leaves_under_load(room: &Room) {
-    joins_and_leaves(room, identity);
-    let list = ["--bootstrap-server", &room.broker().address(), "list"];
-    let text = room.broker().kafka().tool("org.apache.kafka.tools.TransactionsCommand", &list);
-    let ids: BTreeSet<&str> =
-        text.lines().filter_map(|line| line.split_whitespace().next()).filter(|id| id.starts_with(&room.group())).collect();
-    let wanted: Vec<String> = (0..4).map(|partition| format!("{}-{partition}", room.group())).collect();
-    assert!(ids.iter().eq(&wanted), "the ids are those of the partitions, whoever has them: {ids:?}");
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn joins_and_leaves(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 4), room.topic("out", 4));
     let cluster = room.cluster();
     let group = cluster.group(&room.group());
     let load = room.load(&[&input], 4).start(0, 4000);
-    let pipeline = scope(room.copy(&[&input], &output));
+    let pipeline = room.copy(&[&input], &output);
     let mut first = room.run(&pipeline);
     let mut seen = vec![0; 4];
     let mut goes_on = |what: &str| {
@@ -57,21 +43,19 @@ pub(super) fn joins_and_leaves(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     assert!(first.is_running());
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
+    cluster.wait_settled(&[&output]); // no reader sees what is behind an open transaction
     Ledger::of(cluster, &output).assert_exact(0..total);
     first.stop_cleanly();
 }
 
-/// With a `group_instance_id` a restart within the session takes its partitions at once.
+/// With a `group_instance_id` a restart within the session takes its partitions at once, and ends what it has left open, which would last
+/// for a minute otherwise.
 pub(super) fn a_static_member_that_restarts_keeps_its_partitions(room: &Room) {
-    static_member(room, identity);
-}
-
-/// See [`joins_and_leaves`].
-pub(super) fn static_member(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
-    let mut pipeline = scope(room.copy(&[&input], &output));
-    pipeline.session_timeout_ms = 45_000;
+    let mut pipeline = room.copy(&[&input], &output);
+    room.set_session(&mut pipeline, 45_000);
     pipeline.group_instance_id = Some("one".into());
+    pipeline.transaction_timeout = Some("60s");
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 2).start(0, 1000);
     let mut process = room.run(&pipeline);
@@ -89,13 +73,8 @@ pub(super) fn static_member(room: &Room, scope: fn(Pipeline) -> Pipeline) {
 
 /// A second process with the same `group_instance_id` takes the place of the first one, which ends and says why.
 pub(super) fn a_static_member_that_is_there_twice_is_loud(room: &Room) {
-    there_twice(room, identity);
-}
-
-/// See [`joins_and_leaves`].
-pub(super) fn there_twice(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
-    let mut pipeline = scope(room.copy(&[&input], &output));
+    let mut pipeline = room.copy(&[&input], &output);
     pipeline.group_instance_id = Some("one".into());
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 2).start(0, 1000);
@@ -138,7 +117,7 @@ pub(super) fn a_partition_that_is_added_is_read_from_its_beginning(room: &Room) 
 pub(super) fn a_process_that_stops_hands_over_at_once(room: &Room) {
     let (input, output) = (room.topic("in", 4), room.topic("out", 4));
     let mut pipeline = room.copy(&[&input], &output);
-    pipeline.session_timeout_ms = 45_000;
+    room.set_session(&mut pipeline, 45_000);
     let group = room.cluster().group(&room.group());
     let mut one = room.run(&pipeline);
     let mut two = room.run(&pipeline);

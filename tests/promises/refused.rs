@@ -3,7 +3,6 @@
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::load::{confirmed_producer, finish, send, value};
-use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::wait::PATIENCE;
 use rdkafka::producer::BaseRecord;
@@ -104,7 +103,7 @@ pub(super) fn a_stream_that_fails_ends_the_process(room: &Room) {
     let (input, output) = bad_record_in(room);
     let (good, copied) = (room.topic("good", 1), room.topic("copied", 1));
     room.load(&[&good], 1).send(0..100);
-    let first = Pipeline::copy(&room.broker().address(), &room.name("good"), &[&good], &copied).to_string();
+    let first = room.copy_at(&room.broker().address(), &room.name("good"), &[&good], &copied).to_string();
     let second = room.copy(&[&input], &output).processor(TOUCH).to_string().replace("id: copy", "id: bad");
     let second = second.strip_prefix("streams:\n").expect("one stream");
     let mut process = room.run(first + second);

@@ -68,7 +68,7 @@ fn ends_in_markers(room: &Room, part: &str, delivery: fn(Pipeline) -> Pipeline) 
     transaction.write(&input, 1, values(&input, 1, 100..105));
     transaction.abort();
     let name = room.name(part);
-    let pipeline = delivery(Pipeline::copy(&address, &name, &[&input], &output));
+    let pipeline = delivery(room.copy_at(&address, &name, &[&input], &output));
     let group = room.cluster().group(&name);
     let mut process = room.run(&pipeline);
     group.wait_drained(&[&input], PATIENCE);

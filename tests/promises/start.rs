@@ -1,28 +1,22 @@
 //! Where a group begins, and what is refused before anything is processed.
 
-use std::convert::identity;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::cluster::Isolation::ReadCommitted;
-use crate::harness::pipeline::Pipeline;
+use crate::harness::mode::Scope;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// The first start commits where it begins. It dies with the records that came after it in flight.
 pub(super) fn a_new_group_that_crashes_before_its_first_batch_loses_nothing_after_its_first_start(room: &Room) {
-    crashes_before_its_first_batch(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn crashes_before_its_first_batch(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
     let load = room.load(&[&input], 2);
     load.send(0..100);
-    let mut pipeline = scope(room.copy(&[&input], &output));
+    let mut pipeline = room.copy(&[&input], &output);
     pipeline.start_from_latest = true;
     let group = room.cluster().group(&room.group());
     let mut process = room.run(&pipeline);
@@ -136,6 +130,27 @@ pub(super) fn a_broker_that_is_down_at_the_start_is_named_within_ten_seconds(roo
     pipeline.brokers = "127.0.0.1:1".into();
     refused(room.run(pipeline), 3, &["127.0.0.1:1"], Duration::from_secs(10));
     refused(room.wattle(&["tail", "t", "--brokers", "127.0.0.1:1"]), 3, &["127.0.0.1:1"], Duration::from_secs(10));
+}
+
+/// A task of scope `task` has a producer of its own, whose descriptors have to be there. Counted for a process that has all partitions.
+pub(super) fn a_limit_of_open_files_that_is_too_low_is_raised_or_refused_with_the_number(room: &Room) {
+    let (input, output) = (room.topic("in", 40), room.topic("out", 1));
+    let load = room.load(&[&input], 40);
+    load.send(0..80);
+    let pipeline = room.copy(&[&input], &output);
+    let words = ["W0013", "200", "40 partitions", "ulimit -n", "transaction_scope: worker"];
+    refused(room.drain_under("-n 200", &pipeline), 1, &words, Duration::from_secs(20));
+    assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);
+
+    let mut raised = room.drain_under("-S -n 200", &pipeline);
+    assert_eq!(raised.wait_exit(PATIENCE), 0, "only the soft limit is too low: {}", raised.stderr());
+    assert!(raised.says(&["raised", "from 200"]), "log: {}", raised.stderr());
+    Ledger::of(room.cluster(), &output).assert_exact(0..80);
+
+    load.send(80..160);
+    let mut worker = room.drain_under("-n 200", pipeline.scope(Scope::Worker));
+    assert_eq!(worker.wait_exit(PATIENCE), 0, "one producer for all: {}", worker.stderr());
+    Ledger::of(room.cluster(), &output).assert_exact(0..160);
 }
 
 /// One file, two streams, one id: refused before anything connects.

@@ -1,27 +1,20 @@
 //! A process that was stopped for longer than its session writes nothing when it goes on.
 
-use std::convert::identity;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use crate::harness::ledger::Ledger;
-use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// Stopped with a transaction open; another process takes over meanwhile.
 pub(super) fn a_stopped_process_writes_nothing_when_it_goes_on(room: &Room) {
-    stopped(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(super) fn stopped(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
     let cluster = room.cluster();
     let group = cluster.group(&room.group());
     let load = room.load(&[&input], 2).start(0, 2000);
-    let pipeline = scope(room.copy(&[&input], &output));
+    let pipeline = room.copy(&[&input], &output);
     let mut old = room.run(&pipeline);
     old.freeze_in_transaction(cluster, &[&output]);
     let frozen = group.committed(&input);
@@ -45,25 +38,20 @@ pub(super) fn stopped(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     wait_until("the group goes on", PATIENCE, || group.progress(&[&input]) > seen + 2000);
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
+    cluster.wait_settled(&[&output]); // no reader sees what is behind an open transaction
     Ledger::of(cluster, &output).assert_exact(0..total);
-    cluster.wait_settled(&[&output]);
     new.stop_cleanly();
 }
 
 /// Alone, and stopped for longer than its transaction's timeout: the broker ends the transaction, and the process must not go
 /// on behind the records that were in it.
 pub(super) fn a_transaction_that_the_broker_timed_out_is_processed_again(room: &Room) {
-    timed_out(room, identity);
-}
-
-/// See [`stopped`].
-pub(super) fn timed_out(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let cluster = room.cluster();
     let group = cluster.group(&room.group());
-    let mut pipeline = scope(room.copy(&[&input], &output));
+    let mut pipeline = room.copy(&[&input], &output);
     pipeline.transaction_timeout = Some("2s");
-    pipeline.session_timeout_ms = 30_000;
+    room.set_session(&mut pipeline, 30_000);
     let load = room.load(&[&input], 1).start(0, 2000);
     let mut process = room.run(&pipeline);
     process.freeze_in_transaction(cluster, &[&output]);

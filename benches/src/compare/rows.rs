@@ -1,11 +1,20 @@
-//! What was measured of each contender, and the table of it.
+//! What was measured of each contender, and the tables of it.
 
-use crate::args::LoadArgs;
 use crate::contender::{Commits, Kind};
 use crate::latency::Latency;
 use crate::report::{Table, grouped, number};
 use crate::stats::median;
 use crate::throughput::Throughput;
+
+/// Everything that was measured with one number of partitions.
+pub(super) struct Section {
+    pub(super) partitions: i32,
+    /// Whether the contenders copy the whole load too, and not only the steady stream.
+    pub(super) full_load: bool,
+    pub(super) rows: Vec<Row>,
+    /// Contenders without a row, and why.
+    pub(super) left_out: Vec<(Kind, String)>,
+}
 
 /// One contender.
 pub(super) struct Row {
@@ -16,12 +25,10 @@ pub(super) struct Row {
 }
 
 /// One round of a contender.
+#[derive(Default)]
 pub(super) struct Run {
-    pub(super) throughput: Throughput,
-    /// Over all partitions.
-    pub(super) all: Option<Latency>,
-    /// Over one partition.
-    pub(super) one: Option<Latency>,
+    pub(super) throughput: Option<Throughput>,
+    pub(super) latency: Option<Latency>,
 }
 
 /// Every number is the median of the rounds; `None` where it was not measured, or the row is an error.
@@ -36,41 +43,38 @@ impl Row {
     }
 
     pub(super) fn rate(&self) -> Option<f64> {
-        self.median(|run| Some(run.throughput.rate))
+        self.median(|run| Some(run.throughput.as_ref()?.rate))
     }
 
     pub(super) fn cpu(&self) -> Option<f64> {
-        self.median(|run| Some(run.throughput.usage.cpu.as_secs_f64()))
+        self.median(|run| Some(run.throughput.as_ref()?.usage.cpu.as_secs_f64()))
     }
 
     fn peak_megabytes(&self) -> Option<f64> {
-        self.median(|run| Some(run.throughput.usage.peak as f64 / 1e6))
+        self.median(|run| Some(run.throughput.as_ref()?.usage.peak as f64 / 1e6))
     }
 
-    /// p50 and p99 over all partitions.
-    pub(super) fn all(&self) -> [Option<f64>; 2] {
-        [self.median(|run| Some(run.all?.p50)), self.median(|run| Some(run.all?.p99))]
+    pub(super) fn p50(&self) -> Option<f64> {
+        self.median(|run| Some(run.latency?.p50))
     }
 
-    /// p50 and p99 over one partition.
-    pub(super) fn one(&self) -> [Option<f64>; 2] {
-        [self.median(|run| Some(run.one?.p50)), self.median(|run| Some(run.one?.p99))]
+    pub(super) fn p99(&self) -> Option<f64> {
+        self.median(|run| Some(run.latency?.p99))
     }
 
-    /// Medians of a commit at full load, at the steady rate over all partitions, and over one.
-    pub(super) fn commits(&self) -> [Option<f64>; 3] {
-        let p50 = |commits: Option<Commits>| Some(commits?.p50);
-        [
-            self.median(|run| p50(run.throughput.commits)),
-            self.median(|run| p50(run.all?.commits)),
-            self.median(|run| p50(run.one?.commits)),
-        ]
+    /// Median of a commit at full load.
+    fn commit_full(&self) -> Option<f64> {
+        self.median(|run| p50(run.throughput.as_ref()?.commits))
+    }
+
+    /// Median of a commit at the steady rate.
+    pub(super) fn commit_steady(&self) -> Option<f64> {
+        self.median(|run| p50(run.latency?.commits))
     }
 }
 
-/// The row of a contender, if it was measured.
-pub(super) fn find(rows: &[Row], kind: Kind) -> Option<&Row> {
-    rows.iter().find(|row| row.kind == kind)
+fn p50(commits: Option<Commits>) -> Option<f64> {
+    Some(commits?.p50)
 }
 
 /// The ratio of two numbers.
@@ -78,40 +82,59 @@ pub(super) fn ratio(value: Option<f64>, base: Option<f64>) -> Option<f64> {
     Some(value? / base?)
 }
 
-/// A row for each contender.
-pub(super) fn table(rows: &[Row], load: &LoadArgs) -> Table {
-    let partitions = load.partitions;
-    let mut table = Table::new([
-        "contender".to_owned(),
-        "records/s".to_owned(),
-        "of loop".to_owned(),
-        "CPU-s".to_owned(),
-        "of Streams".to_owned(),
-        "peak MB".to_owned(),
-        format!("p50 / p99 ms, {partitions} partitions"),
-        "p50 / p99 ms, 1 partition".to_owned(),
-        format!("commit p50 ms: full load / {partitions} / 1"),
-    ]);
-    let loop_rate = find(rows, Kind::Raw).and_then(Row::rate);
-    let streams_cpu = find(rows, Kind::Kstreams).and_then(Row::cpu);
-    let joined = |values: &[Option<f64>]| values.iter().map(|v| number(*v, 1)).collect::<Vec<_>>().join(" / ");
-    for row in rows {
-        let mut cells = vec![row.kind.title().to_owned()];
-        if row.error.is_some() {
-            cells.push("error".to_owned());
-        } else {
-            cells.extend([
-                row.rate().map_or_else(|| number(None, 0), grouped),
-                number(ratio(row.rate(), loop_rate), 2),
-                number(row.cpu(), 2),
-                number(ratio(row.cpu(), streams_cpu), 2),
-                number(row.peak_megabytes(), 0),
-                joined(&row.all()),
-                joined(&row.one()),
-                joined(&row.commits()),
-            ]);
-        }
-        table.row(cells);
+impl Section {
+    pub(super) fn new(partitions: i32, full_load: bool) -> Self {
+        Section { partitions, full_load, rows: Vec::new(), left_out: Vec::new() }
     }
-    table
+
+    /// The row of a contender, if it was measured.
+    pub(super) fn find(&self, kind: Kind) -> Option<&Row> {
+        self.rows.iter().find(|row| row.kind == kind)
+    }
+
+    pub(super) fn title(&self) -> String {
+        format!("{} partition{}", self.partitions, if self.partitions == 1 { "" } else { "s" })
+    }
+
+    /// What is not in the table.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let title = |kind: Kind| format!("{}, {}", self.title(), kind.title());
+        let errors = self.rows.iter().filter_map(|row| Some(format!("{}: {}", title(row.kind), row.error.as_ref()?)));
+        let left_out = self.left_out.iter().map(|(kind, reason)| format!("{} is left out: {reason}", title(*kind)));
+        errors.chain(left_out).collect()
+    }
+
+    /// A row for each contender.
+    pub(super) fn table(&self) -> Table {
+        let full_load = ["records/s", "of loop", "CPU-s", "of Streams", "peak MB", "commit p50 ms"];
+        let steady = ["p50 ms at the steady rate", "p99 ms", "commit p50 ms"];
+        let full_load = full_load.iter().filter(|_| self.full_load);
+        let mut table = Table::new(["contender"].iter().chain(full_load).chain(&steady).copied());
+        for row in &self.rows {
+            let mut cells = vec![row.kind.title().to_owned()];
+            if row.error.is_some() {
+                cells.push("error".to_owned());
+            } else {
+                if self.full_load {
+                    cells.extend(self.full_load_of(row));
+                }
+                cells.extend([row.p50(), row.p99(), row.commit_steady()].map(|value| number(value, 1)));
+            }
+            table.row(cells);
+        }
+        table
+    }
+
+    fn full_load_of(&self, row: &Row) -> [String; 6] {
+        let loop_rate = self.find(Kind::Raw).and_then(Row::rate);
+        let streams_cpu = self.find(Kind::Kstreams).and_then(Row::cpu);
+        [
+            row.rate().map_or_else(|| number(None, 0), grouped),
+            number(ratio(row.rate(), loop_rate), 2),
+            number(row.cpu(), 2),
+            number(ratio(row.cpu(), streams_cpu), 2),
+            number(row.peak_megabytes(), 0),
+            number(row.commit_full(), 1),
+        ]
+    }
 }

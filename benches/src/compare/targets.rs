@@ -1,64 +1,112 @@
 //! What Wattle is held to.
 
-use super::rows::{Row, find, ratio};
+use super::rows::{Row, Section, ratio};
 use crate::contender::Kind;
 
-/// A bound, and what was measured.
+/// What one contender has to reach with one number of partitions.
 struct Target {
-    what: String,
-    value: Option<f64>,
+    /// Wattle's transaction scope.
+    scope: &'static str,
+    partitions: i32,
+    what: &'static str,
+    /// From the contender's row and all that was measured.
+    value: fn(&Row, &Section, &[Section]) -> Option<f64>,
     bound: Bound,
 }
 
+#[derive(Clone, Copy)]
 enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
 
-/// A line for every target of every Wattle row: met, missed, or not measured.
-pub(super) fn lines(rows: &[Row]) -> Vec<String> {
-    rows.iter()
-        .filter(|row| row.kind.is_wattle())
-        .flat_map(|row| targets(row, rows))
-        .map(|target| target.line())
-        .collect()
+use Bound::{AtLeast, AtMost};
+
+/// At full load a commit carries a whole batch, and takes the time that its records take; so a commit's own time is that at the steady
+/// rate.
+const TARGETS: &[Target] = &[
+    target("task", 4, "rate of the plain loop's", of_loop, AtLeast(0.75)),
+    target("task", 4, "CPU-seconds of Kafka Streams'", of_streams, AtMost(1.0 / 3.0)),
+    target("task", 4, "commit p50 at the steady rate, ms", |row, _, _| row.commit_steady(), AtMost(6.0)),
+    target("task", 1, "commit p50 at the steady rate, ms", |row, _, _| row.commit_steady(), AtMost(6.0)),
+    target("task", 1, "latency p50, ms", |row, _, _| row.p50(), AtMost(8.0)),
+    target("task", 1, "latency p99, ms", |row, _, _| row.p99(), AtMost(50.0)),
+    target("task", 4, "latency p50 of one plain loop a partition's", p50_of_loops, AtMost(1.2)),
+    target("task", 4, "latency p99 of one plain loop a partition's", p99_of_loops, AtMost(1.2)),
+    target("worker", 4, "rate of the plain loop's", of_loop, AtLeast(0.9)),
+    target("worker", 4, "CPU-seconds of Kafka Streams'", of_streams, AtMost(1.0 / 3.0)),
+    target("worker", 4, "latency p50, ms", |row, _, _| row.p50(), AtMost(8.0)),
+    target("worker", 4, "latency p99, ms", |row, _, _| row.p99(), AtMost(50.0)),
+    target("worker", 64, "rate of its own with 4 partitions", of_four, AtLeast(0.8)),
+];
+
+const fn target(
+    scope: &'static str,
+    partitions: i32,
+    what: &'static str,
+    value: fn(&Row, &Section, &[Section]) -> Option<f64>,
+    bound: Bound,
+) -> Target {
+    Target { scope, partitions, what, value, bound }
 }
 
-fn targets(row: &Row, rows: &[Row]) -> Vec<Target> {
-    let base = |kind| find(rows, kind);
-    let loop_rate = base(Kind::Raw).and_then(Row::rate);
-    let streams_cpu = base(Kind::Kstreams).and_then(Row::cpu);
-    let [loops_p50, loops_p99] = base(Kind::RawEach).map_or([None; 2], Row::all);
-    let [all_p50, all_p99] = row.all();
-    let [one_p50, one_p99] = row.one();
-    // At full load a commit carries a whole batch, and takes the time that its records take.
-    let [_, commit_all, commit_one] = row.commits();
-    let target = |what: &str, value, bound| Target { what: format!("{}: {what}", row.kind.title()), value, bound };
-    vec![
-        target("rate of the plain loop's", ratio(row.rate(), loop_rate), Bound::AtLeast(0.75)),
-        target("CPU-seconds of Kafka Streams'", ratio(row.cpu(), streams_cpu), Bound::AtMost(1.0 / 3.0)),
-        target("commit p50 at the steady rate, ms", commit_all, Bound::AtMost(6.0)),
-        target("commit p50 at the steady rate, one partition, ms", commit_one, Bound::AtMost(6.0)),
-        target("latency p50 with one partition, ms", one_p50, Bound::AtMost(8.0)),
-        target("latency p99 with one partition, ms", one_p99, Bound::AtMost(50.0)),
-        target("latency p50 of one plain loop a partition's", ratio(all_p50, loops_p50), Bound::AtMost(1.2)),
-        target("latency p99 of one plain loop a partition's", ratio(all_p99, loops_p99), Bound::AtMost(1.2)),
-    ]
+fn of_loop(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+    ratio(row.rate(), section.find(Kind::Raw).and_then(Row::rate))
+}
+
+fn of_streams(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+    ratio(row.cpu(), section.find(Kind::Kstreams).and_then(Row::cpu))
+}
+
+fn p50_of_loops(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+    ratio(row.p50(), section.find(Kind::RawEach).and_then(Row::p50))
+}
+
+fn p99_of_loops(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+    ratio(row.p99(), section.find(Kind::RawEach).and_then(Row::p99))
+}
+
+fn of_four(row: &Row, _: &Section, all: &[Section]) -> Option<f64> {
+    let four = all.iter().find(|section| section.partitions == 4)?;
+    ratio(row.rate(), four.find(row.kind).and_then(Row::rate))
+}
+
+/// A line for every target of every Wattle row: met, missed, or not measured.
+pub(super) fn lines(sections: &[Section]) -> Vec<String> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for kind in sections.iter().flat_map(|section| &section.rows).map(|row| row.kind) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let of = |kind: Kind| {
+        let targets = TARGETS.iter().filter(move |target| kind.scope() == Some(target.scope));
+        targets.map(move |target| target.line(kind, sections))
+    };
+    kinds.into_iter().flat_map(of).collect()
 }
 
 impl Target {
-    fn line(&self) -> String {
-        let (sign, bound) = match self.bound {
-            Bound::AtLeast(bound) => ("≥", bound),
-            Bound::AtMost(bound) => ("≤", bound),
+    fn line(&self, kind: Kind, sections: &[Section]) -> String {
+        let section = sections.iter().find(|section| section.partitions == self.partitions);
+        let value = section.and_then(|section| (self.value)(section.find(kind)?, section, sections));
+        let partitions = if self.partitions == 1 { "partition" } else { "partitions" };
+        self.bound.line(&format!("{}, {} {partitions}: {}", kind.title(), self.partitions, self.what), value)
+    }
+}
+
+impl Bound {
+    fn line(self, what: &str, value: Option<f64>) -> String {
+        let (sign, bound) = match self {
+            AtLeast(bound) => ("≥", bound),
+            AtMost(bound) => ("≤", bound),
         };
-        let what = &self.what;
-        match self.value {
+        match value {
             None => format!("not measured  {what} (target {sign} {bound:.2})"),
             Some(value) => {
-                let met = match self.bound {
-                    Bound::AtLeast(bound) => value >= bound,
-                    Bound::AtMost(bound) => value <= bound,
+                let met = match self {
+                    AtLeast(bound) => value >= bound,
+                    AtMost(bound) => value <= bound,
                 };
                 format!("{}  {what} {value:.2} (target {sign} {bound:.2})", if met { "met   " } else { "MISSED" })
             }
@@ -69,13 +117,30 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::rows::Run;
+    use crate::latency::Latency;
 
     #[test]
     fn a_bound_itself_meets_its_target() {
-        let line = |value, bound| Target { what: "x".into(), value, bound }.line();
-        assert!(line(Some(0.75), Bound::AtLeast(0.75)).starts_with("met"));
-        assert!(line(Some(0.74), Bound::AtLeast(0.75)).starts_with("MISSED"));
-        assert!(line(Some(6.1), Bound::AtMost(6.0)).starts_with("MISSED"));
-        assert!(line(None, Bound::AtMost(6.0)).starts_with("not measured"));
+        assert!(AtLeast(0.75).line("x", Some(0.75)).starts_with("met"));
+        assert!(AtLeast(0.75).line("x", Some(0.74)).starts_with("MISSED"));
+        assert!(AtMost(6.0).line("x", Some(6.1)).starts_with("MISSED"));
+        assert!(AtMost(6.0).line("x", None).starts_with("not measured"));
+    }
+
+    #[test]
+    fn a_target_looks_at_the_row_of_its_partitions() {
+        let latency = |p50| Some(Latency { p50, p99: 2.0 * p50, commits: None });
+        let sections = [(1, 7.0), (4, 9.0)].map(|(partitions, p50)| {
+            let mut section = Section::new(partitions, false);
+            let runs = vec![Run { throughput: None, latency: latency(p50) }];
+            section.rows.push(Row { kind: Kind::PipelineWorker, runs, error: None });
+            section
+        });
+        let lines = lines(&sections);
+        let of = |what: &str| lines.iter().find(|line| line.contains(what)).expect("a line");
+        assert!(of("latency p50").starts_with("MISSED  Wattle pipeline, scope worker, 4 partitions"), "{lines:?}");
+        assert!(of("latency p99").starts_with("met"), "{lines:?}");
+        assert!(of("64 partitions").starts_with("not measured"), "{lines:?}");
     }
 }

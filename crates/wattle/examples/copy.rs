@@ -6,25 +6,28 @@ use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use wattle::{Delivery, Message, Stop, Worker, WorkerConfig, transformer};
+use wattle::{Delivery, Message, Stop, TransactionScope, Worker, WorkerConfig, transformer};
+
+const USAGE: &str =
+    "usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC [--transaction-scope task|worker] [--max-poll-records N]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (brokers, input, output, max_poll_records) = match args.as_slice() {
-        [brokers, input, output] => (brokers, input, output, None),
-        [brokers, input, output, records] => (brokers, input, output, Some(records.parse()?)),
-        _ => {
-            eprintln!("usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC [MAX-POLL-RECORDS]");
-            std::process::exit(2);
-        }
-    };
+    let mut args = std::env::args().skip(1);
+    let (Some(brokers), Some(input), Some(output)) = (args.next(), args.next(), args.next()) else { usage() };
     let application = format!("copy-to-{output}");
     let delivery = Delivery::ExactlyOnce { transactional_id: application.clone() };
     let mut config = WorkerConfig::new(&application, brokers, &application, [input], delivery);
     config.output_topics = vec![output.clone()];
-    config.batch.max_poll_records = max_poll_records.unwrap_or(config.batch.max_poll_records);
+    while let Some(option) = args.next() {
+        let value = args.next().unwrap_or_default();
+        match (option.as_str(), value.as_str()) {
+            ("--transaction-scope", "task") => config.transaction_scope = TransactionScope::Task,
+            ("--transaction-scope", "worker") => config.transaction_scope = TransactionScope::Worker,
+            ("--max-poll-records", records) => config.batch.max_poll_records = records.parse()?,
+            _ => usage(),
+        }
+    }
 
-    let output = output.clone();
     let copy = transformer(move |record, out| {
         out.send(Message::copy(record, output.as_str()));
         Ok(())
@@ -45,4 +48,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         did.records, did.batches
     );
     Ok(())
+}
+
+fn usage() -> ! {
+    eprintln!("{USAGE}");
+    std::process::exit(2);
 }

@@ -37,6 +37,12 @@ pub enum Error {
         /// Both settings with their values, and what to do.
         text: String,
     },
+    /// A limit of the operating system is below what a run needs.
+    #[error("{text}")]
+    Limit {
+        /// The limit, what is needed, and how to raise it.
+        text: String,
+    },
     /// The stage could not process a record, and no dead-letter topic is set.
     #[error(
         "task {task} stopped at {topic}/{partition} offset {offset}{}: {reason}; nothing of its batch was committed. \
@@ -211,7 +217,8 @@ impl Error {
             Error::Kafka { .. } => "W0010",
             Error::Io { .. } => "W0011",
             Error::Cursor { .. } => "W0012",
-            Error::StateWithoutPositions { .. } => "W0013",
+            Error::Limit { .. } => "W0013",
+            Error::StateWithoutPositions { .. } => "W0014",
             Error::Panic { .. } => return None,
         })
     }

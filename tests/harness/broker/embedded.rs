@@ -4,12 +4,18 @@ use std::io;
 use std::path::Path;
 
 use super::{Kind, Server};
+use crate::harness::mode::Protocol;
 use crate::harness::ports::free_ports;
 use crate::harness::proxy::Proxy;
 
 /// It needs nothing.
-pub(super) const KIND: Kind =
-    Kind { name: "embedded", pace: 10, missing: || None, new: |folder, _| Ok(Box::new(Embedded::new(folder)?)) };
+pub(super) const KIND: Kind = Kind {
+    name: "embedded",
+    pace: 10,
+    protocols: &[Protocol::Classic],
+    missing: || None,
+    new: |folder, _| Ok(Box::new(Embedded::new(folder)?)),
+};
 
 struct Embedded {
     broker: wattle_broker::Broker,

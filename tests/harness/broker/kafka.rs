@@ -9,13 +9,19 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Kind, Server};
+use crate::harness::mode::Protocol;
 use crate::harness::ports::free_ports;
 use crate::harness::proxy::Proxy;
 use crate::harness::watchdog::Watchdog;
 
 /// What `scripts/kafka` starts.
-pub(super) const KIND: Kind =
-    Kind { name: "kafka", pace: 1, missing, new: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)) };
+pub(super) const KIND: Kind = Kind {
+    name: "kafka",
+    pace: 1,
+    protocols: &[Protocol::Classic, Protocol::Consumer],
+    missing,
+    new: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)),
+};
 
 /// A single node in a folder. Its second listener is advertised behind a [`Proxy`].
 pub(crate) struct Kafka {

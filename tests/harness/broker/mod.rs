@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use super::cluster::Cluster;
+use super::mode::Protocol;
 use super::proxy::Proxy;
 use super::watchdog::Watchdog;
 pub(crate) use kafka::Kafka;
@@ -24,6 +25,8 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// How many times as many transactions a second as on a Kafka.
     pub(crate) pace: usize,
+    /// The group protocols that it speaks.
+    pub(crate) protocols: &'static [Protocol],
     /// What it needs and this machine lacks.
     pub(crate) missing: fn() -> Option<&'static str>,
     /// Makes one in a folder of its own, not started yet; what it starts does not outlive the watchdog.

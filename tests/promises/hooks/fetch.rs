@@ -17,6 +17,7 @@ pub(in crate::promises) fn a_fetch_that_is_held_stops_no_other_member(room: &Roo
     let mut copy = Copy::on(room, room.cluster(), "held");
     let group = room.cluster().group(&copy.name);
     let broker = room.broker().embedded();
+    copy.pipeline.group_instance_id = None; // two workers have two
     copy.pipeline.consumer = "client.id: held";
     let mut slow = room.run(&copy.pipeline);
     copy.pipeline.consumer = "client.id: free";
@@ -45,7 +46,7 @@ pub(in crate::promises) fn records_of_a_transaction_that_expires_are_not_process
     let broker = room.own_broker();
     let mut copy = Copy::on(room, broker.cluster(), "expires");
     // The clock moves past the transaction's timeout of a minute, and not past the session.
-    copy.pipeline.session_timeout_ms = 120_000;
+    room.set_session(&mut copy.pipeline, 120_000);
     let open = Transaction::open(&broker.address(), &room.name("other"));
     let strange = |id| ("k", value(&copy.input, 0, id));
     copy.load().send(0..RECORDS);

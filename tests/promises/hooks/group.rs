@@ -1,11 +1,8 @@
 //! Heartbeats that are answered with an error out of the blue, under load.
 
-use std::convert::identity;
-
 use wattle_broker::{ApiKey, Code};
 
 use super::{Copy, Ends, GoesOn, Outcome, all};
-use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
@@ -21,16 +18,10 @@ const CODES: &[(Code, bool, Outcome)] = &[
 ];
 
 pub(in crate::promises) fn a_member_that_hears_bad_news_loses_and_doubles_nothing(room: &Room) {
-    bad_news(room, identity);
-}
-
-/// `scope` makes the pipeline one of a transaction scope.
-pub(in crate::promises) fn bad_news(room: &Room, scope: fn(Pipeline) -> Pipeline) {
     let name =
         |(code, is_static, _): &(Code, bool, Outcome)| format!("{code:?}{}", if *is_static { ".static" } else { "" });
     all(CODES, name, |&(code, is_static, outcome), name| {
         let mut copy = Copy::on(room, room.cluster(), name);
-        copy.pipeline = scope(copy.pipeline);
         copy.pipeline.group_instance_id = is_static.then(|| name.to_owned());
         let load = copy.load().start(0, 1000);
         let mut process = room.run(&copy.pipeline);

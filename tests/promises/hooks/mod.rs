@@ -105,7 +105,7 @@ impl<'a> Copy<'a> {
             cluster.create_topic(topic, PARTITIONS, &[]);
         }
         let name = room.name(part);
-        let mut pipeline = Pipeline::copy(cluster.address(), &name, &[&input], &output);
+        let mut pipeline = room.copy_at(cluster.address(), &name, &[&input], &output).known_id();
         pipeline.batch = "{max_poll_records: 100}".to_owned();
         Copy { room, cluster, input, output, name, pipeline }
     }
@@ -115,9 +115,9 @@ impl<'a> Copy<'a> {
         Load { address, topics: vec![self.input.clone()], partitions: PARTITIONS }
     }
 
-    /// The transactional id of the task that meets the fault.
+    /// The transactional id of the task, or of the worker, that meets the fault.
     fn id(&self) -> String {
-        format!("{}-0", self.name)
+        self.pipeline.id()
     }
 
     /// Every record is there once, and nothing is left behind.

@@ -1,6 +1,6 @@
 //! Questions to the cluster before anything runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
@@ -15,6 +15,10 @@ use crate::kafka;
 
 /// Long enough for a slow cluster, short enough that a wrong address is known within 10 s.
 const CONNECT: Duration = Duration::from_secs(8);
+
+/// For a group's coordinator that starts or moves.
+const COORDINATOR: Duration = Duration::from_secs(20);
+const QUESTION: Duration = Duration::from_secs(2);
 
 /// Creates those of the topics that are not there, and returns their names.
 ///
@@ -47,6 +51,8 @@ pub(crate) struct Admin {
 pub(crate) struct Cluster {
     /// Partition counts by topic.
     pub(crate) topics: BTreeMap<String, i32>,
+    /// Brokers that a client connects to: those of the cluster, and the addresses that it was given and that none of them has.
+    pub(crate) connections: usize,
     broker: i32,
 }
 
@@ -66,7 +72,11 @@ impl Admin {
         })?;
         let count =
             |topic: &rdkafka::metadata::MetadataTopic| i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX);
+        let brokers: BTreeSet<String> =
+            metadata.brokers().iter().map(|broker| format!("{}:{}", broker.host(), broker.port())).collect();
+        let given = self.brokers.split(',').map(str::trim).filter(|address| !brokers.contains(*address));
         Ok(Cluster {
+            connections: brokers.len() + given.count(),
             topics: metadata.topics().iter().map(|topic| (topic.name().to_owned(), count(topic))).collect(),
             broker: metadata.brokers().first().map_or(-1, rdkafka::metadata::MetadataBroker::id),
         })
@@ -77,9 +87,16 @@ impl Admin {
         ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)
     }
 
-    /// A consumer group as its coordinator knows it.
+    /// A consumer group as its coordinator knows it. librdkafka gives up on a coordinator that is not ready after a few refusals, and
+    /// only tells when the time is over; so it is asked in short questions.
     pub(crate) fn group(&self, name: &str) -> Result<Group, kafka::Error> {
-        ffi::group(self.client.inner().native_ptr(), name, CONNECT)
+        let deadline = Instant::now() + COORDINATOR;
+        loop {
+            match ffi::group(self.client.inner().native_ptr(), name, QUESTION) {
+                Err(error) if (error.is_timeout() || error.is_transient()) && Instant::now() < deadline => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// A setting of a broker of the cluster; `None` if it does not tell.

@@ -185,7 +185,23 @@ impl<L: RebalanceListener> Consumer<L> {
             element.error()?;
         }
         let partitions: Vec<_> = positions.iter().map(|(partition, _)| partition.clone()).collect();
-        Ok(self.inner.resume(&unassigned(&partitions))?)
+        self.inner.resume(&unassigned(&partitions))?;
+        self.rouse(&partitions, timeout);
+        Ok(())
+    }
+
+    /// Makes sure that fetching begins. The thread of a broker from which nothing was to be fetched rests for up to a second; a seek of a
+    /// paused partition does not wake it for good, and a resumption does not wake it at all. A request does, whatever its answer.
+    ///
+    /// `timeout` must be long: a request that times out costs the connection.
+    fn rouse(&self, partitions: &[TopicPartition], timeout: Duration) {
+        let mut list = TopicPartitionList::with_capacity(partitions.len());
+        let asked = partitions
+            .iter()
+            .try_for_each(|(topic, partition)| list.add_partition_offset(topic, *partition, RdOffset::End));
+        if let Err(error) = asked.and_then(|()| self.inner.offsets_for_times(list, timeout).map(drop)) {
+            tracing::debug!("fetching may begin a second late: {error}");
+        }
     }
 
     /// Commits positions outside of any transaction, and waits for the answer.

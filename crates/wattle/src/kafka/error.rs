@@ -84,7 +84,9 @@ impl Error {
     }
 
     pub(crate) fn is_timeout(&self) -> bool {
-        matches!(self.code, Some(Code::OperationTimedOut | Code::RequestTimedOut | Code::WaitingForCoordinator))
+        let timeouts =
+            [Code::OperationTimedOut, Code::RequestTimedOut, Code::TimedOutQueue, Code::WaitingForCoordinator];
+        self.code.is_some_and(|code| timeouts.contains(&code))
     }
 }
 
@@ -142,8 +144,10 @@ fn verdict(code: Code, flags: Flags) -> Verdict {
         Code::IllegalGeneration | Code::UnknownMemberId | Code::RebalanceInProgress | Code::StaleMemberEpoch => {
             Verdict::AbortBatch
         }
-        // A broker or the coordinator is away or not ready; it will come back, or the caller's patience ends.
+        // A broker or the coordinator is away or not ready; it will come back, or the caller's patience ends. A request may also have
+        // waited in the client for its connection until its time was over.
         Code::RequestTimedOut
+        | Code::TimedOutQueue
         | Code::OperationTimedOut
         | Code::WaitingForCoordinator
         | Code::CoordinatorNotAvailable
@@ -180,6 +184,12 @@ mod tests {
     fn a_refused_record_is_not_tried_again_even_if_abortable() {
         let flags = Flags { abortable: true, ..Flags::default() };
         assert_eq!(verdict(Code::MessageSizeTooLarge, flags), Verdict::Crash);
+    }
+
+    #[test]
+    fn a_request_that_was_never_sent_in_time_is_a_timeout() {
+        let error = Error::of(Code::TimedOutQueue);
+        assert!(error.is_timeout() && error.verdict == Verdict::Retry);
     }
 
     #[test]

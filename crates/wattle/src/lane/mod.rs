@@ -28,7 +28,7 @@ use crate::task::process::{self, Done};
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Router, Shared, Stop};
 use commit::Outcome;
-use starter::Report;
+use starter::{Report, Waits};
 
 /// With nothing to do, positions that only markers have moved are committed after this time.
 const QUIET: Duration = Duration::from_secs(1);
@@ -60,6 +60,7 @@ pub(crate) struct Lane<S: Transformer> {
     tasks: BTreeMap<i32, Task<Router>>,
     /// In scope `worker`: those that start a task right now.
     starters: BTreeMap<i32, JoinHandle<()>>,
+    waits: Waits,
     reports: (Sender<Report>, Receiver<Report>),
     fences: Fences,
     batch: Batch,
@@ -89,6 +90,7 @@ impl<S: Transformer> Lane<S> {
             committer,
             tasks: BTreeMap::new(),
             starters: BTreeMap::new(),
+            waits: Waits::new(),
             reports: channel(),
             fences: Fences::default(),
             output: Output::default(),

@@ -2,11 +2,12 @@
 //! [`super::fence`]: the lane has fenced before a starter is sent, and commits first positions itself.
 //!
 //! A task has at most one starter: the queues of an older one would take the wake-up from those of the newer one when they are dropped.
+//! There are at most [`STARTERS`] at a time. One that finds a position held open ends, so that the next task has its turn.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, Thread};
-use std::time::Instant;
 
 use super::fence::{earliest, open};
 use super::restore::{refuse_state_without_positions, restore};
@@ -16,16 +17,23 @@ use crate::error::Error;
 use crate::kafka::{PartitionQueue, Position, TopicPartition};
 use crate::stage::Transformer;
 use crate::state::Store;
-use crate::task::{Lifecycle, positions};
+use crate::task::Lifecycle;
+use crate::task::positions::Wait;
 use crate::worker::{Incarnation, Router, Shared, Stop};
+
+/// A process with hundreds of partitions shall not need a thread for each of them at once.
+const STARTERS: usize = 16;
 
 /// What a starter has to tell its lane.
 pub(super) struct Report {
     number: i32,
     incarnation: Incarnation,
-    since: Instant,
+    wait: Wait,
     found: Found,
 }
+
+/// Waits of tasks that have no starter at the moment. One of an older incarnation does not count.
+pub(super) type Waits = BTreeMap<i32, (Incarnation, Wait)>;
 
 enum Found {
     /// The task is at these positions, sought and resumed.
@@ -33,27 +41,36 @@ enum Found {
     Ready(Vec<Position>, Vec<PartitionQueue<Router>>, Option<Box<dyn Store>>),
     /// The group has no positions: these come first.
     First(Vec<(TopicPartition, Position)>),
+    /// Not yet: a transaction holds a position open, or the coordinator does not answer.
+    Pending,
     /// The task is not ours any more.
     Gone,
 }
 
 impl<S: Transformer> Lane<S> {
-    /// Takes over what starters have found, and sends one to every task that needs it.
+    /// Takes over what starters have found, and sends new ones to tasks that need them, those first that have asked least.
     pub(super) fn start_beside(&mut self) -> Result<(), Error> {
         self.read_reports()?;
+        let mut ready: Vec<(usize, i32)> = Vec::new();
         for number in self.in_state(Lifecycle::Starting) {
-            let current = self.shared.assignment.is_current(number, self.tasks[&number].incarnation);
-            if current && !self.starters.contains_key(&number) {
-                self.fence()?;
-                self.send_starter(number)?;
+            let incarnation = self.tasks[&number].incarnation;
+            if self.starters.contains_key(&number) || !self.shared.assignment.is_current(number, incarnation) {
+                continue;
             }
+            let wait = self.waits.get(&number).filter(|(of, _)| *of == incarnation);
+            ready.push((wait.map_or(0, |(_, wait)| wait.asked), number));
+        }
+        ready.sort_unstable();
+        for (_, number) in ready.into_iter().take(STARTERS.saturating_sub(self.starters.len())) {
+            self.fence()?;
+            self.send_starter(number)?;
         }
         Ok(())
     }
 
     fn read_reports(&mut self) -> Result<(), Error> {
         let mut first = Vec::new();
-        while let Ok(Report { number, incarnation, since, found }) = self.reports.1.try_recv() {
+        while let Ok(Report { number, incarnation, wait, found }) = self.reports.1.try_recv() {
             if let Some(starter) = self.starters.remove(&number) {
                 // It ends with its report; a panic was caught.
                 drop(starter.join());
@@ -67,10 +84,11 @@ impl<S: Transformer> Lane<S> {
                     if let Some(store) = store {
                         self.output.states.open(number, store);
                     }
-                    self.begun(number, &positions, queues, None, since);
+                    self.begun(number, &positions, queues, None, wait.started);
                 }
                 Found::First(positions) if awaited => first.extend(positions),
-                Found::Ready(..) | Found::First(_) | Found::Gone => {}
+                Found::Pending if awaited => drop(self.waits.insert(number, (incarnation, wait))),
+                Found::Ready(..) | Found::First(_) | Found::Pending | Found::Gone => {}
             }
         }
         if !first.is_empty() {
@@ -84,15 +102,17 @@ impl<S: Transformer> Lane<S> {
     fn send_starter(&mut self, number: i32) -> Result<(), Error> {
         let (shared, reports, lane) = (self.shared.clone(), self.reports.0.clone(), thread::current());
         let task = &self.tasks[&number];
-        let (partitions, incarnation, since) = (task.partitions.clone(), task.incarnation, Instant::now());
+        let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);
+        let before = self.waits.remove(&number).filter(|(of, _)| *of == incarnation);
+        let mut wait = before.map_or_else(Wait::begin, |(_, wait)| wait);
         // Positions at which the state that is here is right.
         let warm = self.output.states.is_open(number).then(|| task.committed.clone()).flatten();
         let cancel = task.cancel.clone();
         let work = move || {
-            let find = || find(&shared, number, &partitions, incarnation, warm.as_deref(), &cancel, &lane);
+            let find = || find(&shared, number, &partitions, incarnation, &mut wait, warm.as_deref(), &cancel, &lane);
             match catch_unwind(AssertUnwindSafe(find)) {
                 // A lane that is gone waits for nothing.
-                Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, since, found })),
+                Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, wait, found })),
                 Ok(Err(error)) => shared.fatal.raise(error),
                 Err(panic) => {
                     let what = format!("starting {}", shared.task(number));
@@ -122,6 +142,7 @@ fn find<S: Transformer>(
     number: i32,
     partitions: &[TopicPartition],
     incarnation: Incarnation,
+    wait: &mut Wait,
     warm: Option<&[Position]>,
     cancel: &Stop,
     lane: &Thread,
@@ -129,8 +150,11 @@ fn find<S: Transformer>(
     let name = format!("task {number}");
     let ours = || shared.assignment.is_current(number, incarnation);
     loop {
-        let Some(found) = positions::stable(shared, &name, partitions, ours)? else {
+        if !ours() {
             return Ok(Found::Gone);
+        }
+        let Some(found) = wait.ask(shared, &name, partitions)? else {
+            return Ok(Found::Pending);
         };
         if found.iter().all(Option::is_some) {
             let found: Vec<Position> = found.into_iter().flatten().collect();

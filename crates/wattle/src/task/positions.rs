@@ -12,6 +12,8 @@ use crate::worker::Shared;
 
 /// One question to the broker. A position that a transaction holds open costs the whole of it, so it is short.
 const ASK: Duration = Duration::from_secs(1);
+/// The first question, which a coordinator that is well answers in milliseconds: where many tasks wait, others have their turn soon.
+const FIRST_ASK: Duration = Duration::from_millis(250);
 /// The pause behind an answer that says no more than "not now".
 const AGAIN: Duration = Duration::from_millis(100);
 /// Longer than any transaction that a broker allows by default (15 minutes).
@@ -29,13 +31,42 @@ pub(crate) fn stable<S>(
     partitions: &[TopicPartition],
     still_ours: impl Fn() -> bool,
 ) -> Result<Option<Vec<Option<Position>>>, Error> {
-    let (started, stream) = (Instant::now(), &shared.config.name);
-    let mut reminder: Option<Instant> = None;
+    let mut wait = Wait::begin();
     while still_ours() {
-        match shared.consumer.committed(partitions, ASK) {
+        if let Some(found) = wait.ask(shared, task, partitions)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// A wait for stable positions: between two questions others may have their turn.
+pub(crate) struct Wait {
+    pub(crate) started: Instant,
+    /// Questions so far.
+    pub(crate) asked: usize,
+    reminded: Option<Instant>,
+}
+
+impl Wait {
+    pub(crate) fn begin() -> Self {
+        Wait { started: Instant::now(), asked: 0, reminded: None }
+    }
+
+    /// Asks once; `None` if a transaction holds one of the positions open, or the coordinator does not answer in time.
+    pub(crate) fn ask<S>(
+        &mut self,
+        shared: &Shared<S>,
+        task: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Option<Vec<Option<Position>>>, Error> {
+        let stream = &shared.config.name;
+        let patience = if self.asked == 0 { FIRST_ASK } else { ASK };
+        self.asked += 1;
+        match shared.consumer.committed(partitions, patience) {
             Ok(positions) => {
-                if reminder.is_some() {
-                    let waited_s = started.elapsed().as_secs();
+                if self.reminded.is_some() {
+                    let waited_s = self.started.elapsed().as_secs();
                     tracing::info!(%stream, waited_s, "{task} has the committed positions");
                 }
                 return Ok(Some(positions));
@@ -49,24 +80,31 @@ pub(crate) fn stable<S>(
                 return Err(Error::Kafka { what: format!("{stream}: {task}: read the committed positions"), source });
             }
         }
-        if started.elapsed() > GIVE_UP {
+        if self.started.elapsed() > GIVE_UP {
             let what = format!("{stream}: {task}: waiting for the committed positions of {}", names(partitions));
             return Err(Error::Stuck { what, within: GIVE_UP });
         }
-        if reminder.is_none_or(|last| last.elapsed() >= REMIND) {
-            reminder = Some(Instant::now());
-            let waited_s = started.elapsed().as_secs();
-            tracing::warn!(
-                %stream,
-                waited_s,
-                "{task} waits for the committed positions of {}: an open transaction of another transactional id holds them, or the \
-                 coordinator does not answer; other tasks go on",
-                names(partitions)
-            );
+        if self.started.elapsed() >= ASK {
+            self.remind(stream, task, partitions);
         }
         shared.end_orphans(partitions);
+        Ok(None)
     }
-    Ok(None)
+
+    fn remind(&mut self, stream: &str, task: &str, partitions: &[TopicPartition]) {
+        if self.reminded.is_some_and(|last| last.elapsed() < REMIND) {
+            return;
+        }
+        self.reminded = Some(Instant::now());
+        let waited_s = self.started.elapsed().as_secs();
+        tracing::warn!(
+            stream,
+            waited_s,
+            "{task} waits for the committed positions of {}: an open transaction of another transactional id holds them, or the \
+             coordinator does not answer; other tasks go on",
+            names(partitions)
+        );
+    }
 }
 
 /// Positions for partitions for which the group has none, by `start_from`. A partition that the group lacks while it knows others

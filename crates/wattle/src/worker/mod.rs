@@ -1,6 +1,7 @@
 //! The consumer loop: one member of the group. It polls, hands assignments to lanes, and ends everything in order.
 
 mod assignment;
+mod descriptors;
 mod fatal;
 mod identity;
 mod instance;

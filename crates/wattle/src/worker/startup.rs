@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::descriptors;
 use super::protocol::Joining;
 use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
@@ -10,8 +11,6 @@ use crate::kafka::{Admin, CLIENT, Cluster, Group, Member};
 
 /// librdkafka's default for the bytes of one record batch.
 const BATCH_SIZE: i64 = 1_000_000;
-/// Descriptors that a transactional producer of one broker needs, with some room.
-const DESCRIPTORS: u64 = 10;
 
 /// What a worker needs to know of its cluster.
 pub(crate) struct Topology {
@@ -43,11 +42,11 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     }
     if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
         check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
-        match config.transaction_scope {
-            TransactionScope::Task => check_descriptors(partitions),
-            TransactionScope::Worker => check_members(admin, config)?,
+        if config.transaction_scope == TransactionScope::Worker {
+            check_members(admin, config)?;
         }
     }
+    descriptors::check(config, partitions, cluster.connections)?;
     if let Some(changelog) = &config.changelog_topic {
         admin.ensure_changelog(changelog, partitions)?;
     }
@@ -118,19 +117,6 @@ fn foreign(group: &Group, config: &WorkerConfig) -> Option<String> {
             members.join("; ")
         )
     })
-}
-
-/// A process that has every partition needs a producer for each.
-fn check_descriptors(partitions: i32) {
-    let needed = u64::try_from(partitions).unwrap_or_default() * DESCRIPTORS + 64;
-    let Ok(limits) = std::fs::read_to_string("/proc/self/limits") else { return };
-    let soft = limits.lines().find(|line| line.starts_with("Max open files")).and_then(|l| l.split_whitespace().nth(3));
-    if let Some(soft) = soft.and_then(|soft| soft.parse::<u64>().ok()).filter(|soft| *soft < needed) {
-        tracing::warn!(
-            "{partitions} partitions need about {needed} file descriptors if all come to this process, and its limit is {soft}: raise \
-             it (ulimit -n), or run more processes"
-        );
-    }
 }
 
 #[cfg(test)]
