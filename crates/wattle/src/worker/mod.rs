@@ -28,7 +28,10 @@ use crate::error::Error;
 use crate::kafka::{Admin, Consumer, GroupView};
 use crate::stage::Transformer;
 use lanes::Lanes;
+use protocol::Joining;
 
+/// A question to the group's coordinator.
+const ASK: Duration = Duration::from_secs(5);
 /// How often the loop looks at what is not an event of the consumer.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -103,14 +106,14 @@ impl<S: Transformer> Worker<S> {
 /// Serves the group until a stop or an error.
 fn poll<S: Transformer>(shared: &Shared<S>, router: &Router, lanes: &mut Lanes<S>, stop: &Stop) -> Result<(), Error> {
     let config = &shared.config;
+    tracing::info!(stream = %config.name, protocol = config.group_protocol.name(), "joins the group {}", config.group);
     let subscribed = shared.consumer.subscribe(&config.topics);
     subscribed.map_err(|source| Error::Kafka { what: format!("{}: subscribe", config.name), source })?;
-    let (since, mut joining) = (Instant::now(), true);
+    let mut joining = Joining::new(shared.topology.patience, Instant::now());
+    let (is_member, answers) = (|| shared.consumer.token().is_some(), || shared.consumer.group(ASK).is_ok());
     while !stop.is_stopped() {
         shared.consumer.poll(TICK).map_err(|source| protocol::explain(config, source))?;
-        if joining {
-            joining = shared.topology.joining.goes_on(config, since, || shared.consumer.token().is_some())?;
-        }
+        joining.look(config, Instant::now(), is_member, answers)?;
         if let Some(held) = router.take_change() {
             lanes.follow(&held)?;
         }

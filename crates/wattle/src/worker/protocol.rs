@@ -10,7 +10,7 @@ use crate::config::{GroupProtocol, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{self, Admin, Cluster};
 
-/// How long the group may take to answer a broker's new member for the first time: a coordinator that starts is slow.
+/// How long the group may take to take a new member, while its coordinator answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The same where nothing says that the broker speaks the protocol.
 const DOUBT: Duration = Duration::from_secs(10);
@@ -20,15 +20,15 @@ const PROTOCOLS: &str = "group.coordinator.rebalance.protocols";
 /// Every broker that speaks the protocol has it.
 const SESSION: &str = "group.consumer.session.timeout.ms";
 
-/// A worker's first membership, which with the protocol `consumer` comes at once or never.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Joining(Option<Duration>);
+/// How long to wait for a worker's first membership, which with the protocol `consumer` comes soon or never; `None`: for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience(Option<Duration>);
 
-impl Joining {
+impl Patience {
     /// Refuses a broker that says that it does not speak the protocol.
-    pub(crate) fn check(admin: &Admin, cluster: &Cluster, config: &WorkerConfig) -> Result<Self, Error> {
+    pub(crate) fn of(admin: &Admin, cluster: &Cluster, config: &WorkerConfig) -> Result<Self, Error> {
         match config.group_protocol {
-            GroupProtocol::Classic => Ok(Joining(None)),
+            GroupProtocol::Classic => Ok(Patience(None)),
             GroupProtocol::Consumer => Self::by(&admin.broker_settings(cluster), &config.brokers),
         }
     }
@@ -38,32 +38,51 @@ impl Joining {
             Some(protocols) if !protocols.split(',').any(|protocol| protocol.trim() == "consumer") => {
                 Err(unsupported(brokers, &format!("they have {PROTOCOLS}={protocols}")))
             }
-            _ => Ok(Joining(Some(if settings.contains_key(SESSION) { PATIENCE } else { DOUBT }))),
+            _ => Ok(Patience(Some(if settings.contains_key(SESSION) { PATIENCE } else { DOUBT }))),
         }
     }
+}
 
-    /// Called until it returns false: there is nothing to wait for any more.
-    pub(super) fn goes_on(
-        &self,
+/// The wait for a worker's first membership.
+pub(super) struct Joining {
+    patience: Option<Duration>,
+    since: Instant,
+}
+
+impl Joining {
+    pub(super) fn new(patience: Patience, now: Instant) -> Self {
+        Joining { patience: patience.0, since: now }
+    }
+
+    /// Looked at now and then: an error where the group does not take us although its coordinator `answers`. While that does not answer,
+    /// a broker is away or starts, which is no reason to end.
+    pub(super) fn look(
+        &mut self,
         config: &WorkerConfig,
-        since: Instant,
+        now: Instant,
         is_member: impl Fn() -> bool,
-    ) -> Result<bool, Error> {
-        let Some(patience) = self.0 else { return Ok(false) };
+        answers: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let Some(patience) = self.patience else { return Ok(()) };
         if is_member() {
-            return Ok(false);
+            self.patience = None;
+        } else if now.duration_since(self.since) >= patience {
+            if answers() {
+                let why = format!("the group {} took no member within {} s", config.group, patience.as_secs());
+                return Err(unsupported(&config.brokers, &why));
+            }
+            let waited_s = patience.as_secs();
+            tracing::warn!(stream = %config.name, waited_s, "still waits for the coordinator of the group {}", config.group);
+            self.since = now;
         }
-        if since.elapsed() < patience {
-            return Ok(true);
-        }
-        Err(unsupported(&config.brokers, &format!("the group took no member within {} s", patience.as_secs())))
+        Ok(())
     }
 }
 
 fn unsupported(brokers: &str, why: &str) -> Error {
     let text = format!(
-        "the brokers {brokers} do not speak the group protocol consumer (KIP-848): {why}. It needs Kafka 4.0 or later, with the feature \
-         group.version 1 or later; or set group_protocol classic"
+        "the brokers {brokers} do not seem to speak the group protocol consumer (KIP-848): {why}. It needs Kafka 4.0 or later, with the \
+         feature group.version 1 or later; or set group_protocol classic"
     );
     Error::BrokerSetting { text }
 }
@@ -98,26 +117,35 @@ mod tests {
 
     #[test]
     fn a_broker_that_lists_other_protocols_is_refused_at_once() {
-        let error = Joining::by(&settings(&[(PROTOCOLS, "classic"), (SESSION, "45000")]), "b:1").expect_err("refused");
+        let error = Patience::by(&settings(&[(PROTOCOLS, "classic"), (SESSION, "45000")]), "b:1").expect_err("refused");
         assert!(matches!(error, Error::BrokerSetting { .. }));
         for part in ["b:1", "KIP-848", "protocols=classic", "Kafka 4.0", "group_protocol classic"] {
             assert!(error.to_string().contains(part), "{part}: {error}");
         }
-        let both = Joining::by(&settings(&[(PROTOCOLS, "classic, consumer"), (SESSION, "45000")]), "b:1");
-        assert_eq!(both.expect("it may be"), Joining(Some(PATIENCE)));
+        let both = Patience::by(&settings(&[(PROTOCOLS, "classic, consumer"), (SESSION, "45000")]), "b:1");
+        assert_eq!(both.expect("it may be"), Patience(Some(PATIENCE)));
+        assert_eq!(Patience::by(&settings(&[]), "b:1").expect("it may be"), Patience(Some(DOUBT)), "it tells nothing");
     }
 
     #[test]
-    fn a_broker_that_tells_nothing_gets_a_short_time() {
-        let joining = Joining::by(&settings(&[]), "b:1").expect("it may be");
-        assert_eq!(joining, Joining(Some(DOUBT)));
+    fn a_group_that_takes_nobody_though_its_coordinator_answers_is_an_error() {
         let delivery = crate::Delivery::ExactlyOnce { transactional_id: "t".to_owned() };
         let config = WorkerConfig::new("n", "b:1", "g", ["a"], delivery);
-        let now = Instant::now();
-        assert!(joining.goes_on(&config, now, || false).expect("there is time"));
-        assert!(!joining.goes_on(&config, now, || true).expect("a member"));
-        let late = now.checked_sub(DOUBT).expect("the machine is up for longer");
-        assert!(joining.goes_on(&config, late, || false).is_err());
-        assert!(!Joining(None).goes_on(&config, late, || false).expect("the classic protocol waits"));
+        let start = Instant::now();
+        let joining = || Joining::new(Patience(Some(DOUBT)), start);
+        let (early, late, later) = (start + DOUBT / 2, start + DOUBT, start + DOUBT * 2);
+        let mut refused = joining();
+        refused.look(&config, early, || false, || true).expect("there is time");
+        let error = refused.look(&config, late, || false, || true).expect_err("the time is over");
+        assert!(error.to_string().contains("the group g took no member within 10 s"), "{error}");
+        let mut away = joining();
+        away.look(&config, late, || false, || false).expect("a broker that is away is waited for");
+        away.look(&config, late + DOUBT / 2, || false, || true).expect("and the time begins anew");
+        assert!(away.look(&config, later, || false, || true).is_err());
+        let mut member = joining();
+        member.look(&config, late, || true, || true).expect("a member");
+        member.look(&config, later, || false, || true).expect("was a member");
+        let mut classic = Joining::new(Patience(None), start);
+        classic.look(&config, later, || false, || true).expect("the classic protocol waits");
     }
 }

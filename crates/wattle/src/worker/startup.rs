@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::descriptors;
-use super::protocol::Joining;
+use super::protocol::Patience;
 use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{Admin, CLIENT, Cluster, Group, Member};
@@ -21,12 +21,12 @@ pub(crate) struct Topology {
     /// Most bytes of one record batch that every output topic accepts.
     pub(crate) batch_size: usize,
     /// How long to wait for the group.
-    pub(crate) joining: Joining,
+    pub(crate) patience: Patience,
 }
 
 pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
     let cluster = admin.cluster()?;
-    let joining = Joining::check(admin, &cluster, config)?;
+    let patience = Patience::of(admin, &cluster, config)?;
     let outputs: Vec<String> = config.output_topics.iter().chain(&config.dead_letter_topic).cloned().collect();
     let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
     check_topics(&cluster, &config.brokers, &all)?;
@@ -53,7 +53,7 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     let ids = admin
         .topic_ids(&config.topics)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
-    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs), joining })
+    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs), patience })
 }
 
 /// Refuses a transaction timeout that the broker does not allow.
