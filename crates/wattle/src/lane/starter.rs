@@ -102,15 +102,18 @@ impl<S: Transformer> Lane<S> {
     fn send_starter(&mut self, number: i32) -> Result<(), Error> {
         let (shared, reports, lane) = (self.shared.clone(), self.reports.0.clone(), thread::current());
         let task = &self.tasks[&number];
-        let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);
+        let incarnation = task.incarnation;
         let before = self.waits.remove(&number).filter(|(of, _)| *of == incarnation);
         let mut wait = before.map_or_else(Wait::begin, |(_, wait)| wait);
-        // Positions at which the state that is here is right.
-        let warm = self.output.states.is_open(number).then(|| task.committed.clone()).flatten();
-        let cancel = task.cancel.clone();
+        let start = Start {
+            number,
+            partitions: task.partitions.clone(),
+            incarnation,
+            cancel: task.cancel.clone(),
+            warm: self.output.states.is_open(number).then(|| task.committed.clone()).flatten(),
+        };
         let work = move || {
-            let find = || find(&shared, number, &partitions, incarnation, &mut wait, warm.as_deref(), &cancel, &lane);
-            match catch_unwind(AssertUnwindSafe(find)) {
+            match catch_unwind(AssertUnwindSafe(|| find(&shared, &start, &mut wait, &lane))) {
                 // A lane that is gone waits for nothing.
                 Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, wait, found })),
                 Ok(Err(error)) => shared.fatal.raise(error),
@@ -137,16 +140,24 @@ impl<S: Transformer> Lane<S> {
     }
 }
 
+/// The task that a starter starts.
+struct Start {
+    number: i32,
+    partitions: Vec<TopicPartition>,
+    incarnation: Incarnation,
+    cancel: Stop,
+    /// Positions at which the state that the lane has of it is right.
+    warm: Option<Vec<Position>>,
+}
+
 fn find<S: Transformer>(
     shared: &Arc<Shared<S>>,
-    number: i32,
-    partitions: &[TopicPartition],
-    incarnation: Incarnation,
+    start: &Start,
     wait: &mut Wait,
-    warm: Option<&[Position]>,
-    cancel: &Stop,
     lane: &Thread,
 ) -> Result<Found, Error> {
+    let Start { number, partitions, incarnation, cancel, warm } = start;
+    let (number, incarnation) = (*number, *incarnation);
     let name = format!("task {number}");
     let ours = || shared.assignment.is_current(number, incarnation);
     loop {
@@ -159,7 +170,7 @@ fn find<S: Transformer>(
         if found.iter().all(Option::is_some) {
             let found: Vec<Position> = found.into_iter().flatten().collect();
             let mut store = None;
-            if shared.stage.is_stateful() && warm != Some(&*found) {
+            if shared.stage.is_stateful() && warm.as_ref() != Some(&found) {
                 store = restore(shared, number, cancel)?;
                 if store.is_none() {
                     return Ok(Found::Gone);
