@@ -15,6 +15,7 @@ pub(crate) struct Context {
     root: PathBuf,
     watchdog: Arc<Watchdog>,
     binary: OnceLock<PathBuf>,
+    count: OnceLock<PathBuf>,
     brokers: Vec<Brokers>,
     full: bool,
     /// How many own brokers there have been.
@@ -53,6 +54,7 @@ impl Context {
             watchdog: Arc::new(Watchdog::start(&root)?),
             root,
             binary: OnceLock::new(),
+            count: OnceLock::new(),
             owned: AtomicUsize::new(0),
             brokers: brokers.collect(),
             times: Mutex::default(),
@@ -77,7 +79,12 @@ impl Context {
 
     /// The `wattle` under test: `WATTLE_BIN`, or built now with the profile of this test.
     pub(crate) fn binary(&self) -> &Path {
-        self.binary.get_or_init(|| env::var_os("WATTLE_BIN").map_or_else(build, PathBuf::from))
+        self.binary.get_or_init(|| env::var_os("WATTLE_BIN").map_or_else(|| build(None), PathBuf::from))
+    }
+
+    /// The library's example `count`.
+    pub(crate) fn count(&self) -> &Path {
+        self.count.get_or_init(|| build(Some("count")))
     }
 
     /// The broker of this kind that everybody uses and nobody harms.
@@ -147,17 +154,22 @@ impl Context {
     }
 }
 
-fn build() -> PathBuf {
+/// Builds the command, or the library's example of this name, with the profile of this test.
+fn build(example: Option<&str>) -> PathBuf {
     let exe = env::current_exe().expect("the path of this test");
     let deps = exe.parent().filter(|folder| folder.ends_with("deps"));
     let folder =
         deps.and_then(Path::parent).expect("this test is target/PROFILE/deps/e2e-HASH; elsewhere set WATTLE_BIN");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "-p", "wattle-cli", "--target-dir"]).arg(folder.join(".."));
+    match example {
+        Some(name) => cargo.args(["build", "--quiet", "-p", "wattle", "--example", name, "--target-dir"]),
+        None => cargo.args(["build", "--quiet", "-p", "wattle-cli", "--target-dir"]),
+    };
+    cargo.arg(folder.join(".."));
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
     let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
     assert!(status.success(), "wattle could not be built");
-    folder.join("wattle")
+    example.map_or_else(|| folder.join("wattle"), |name| folder.join("examples").join(name))
 }

@@ -166,6 +166,11 @@ impl Room {
         Process::spawn(self.context.binary(), &self.folder, Some(brokers), arguments, self.context.watchdog())
     }
 
+    /// Starts the library's example `count` with these arguments.
+    pub(crate) fn count(&self, arguments: &[&str]) -> Process {
+        Process::spawn(self.context.count(), &self.folder, None, arguments, self.context.watchdog())
+    }
+
     /// Starts this test's own binary as a client with these arguments.
     pub(crate) fn client(&self, arguments: &[String]) -> Process {
         let exe = std::env::current_exe().expect("the path of this test");

@@ -6,7 +6,7 @@ use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use wattle::{Delivery, Message, Stop, TransactionScope, Worker, WorkerConfig, transformer};
+use wattle::{App, Message, Stop, TransactionScope, transformer};
 
 const USAGE: &str =
     "usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC [--transaction-scope task|worker] [--max-poll-records N]";
@@ -14,18 +14,19 @@ const USAGE: &str =
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(brokers), Some(input), Some(output)) = (args.next(), args.next(), args.next()) else { usage() };
-    let application = format!("copy-to-{output}");
-    let delivery = Delivery::ExactlyOnce { transactional_id: application.clone() };
-    let mut config = WorkerConfig::new(&application, brokers, &application, [input], delivery);
-    config.output_topics = vec![output.clone()];
+    let mut app = App::builder()
+        .application_id(format!("copy-to-{output}"))
+        .brokers(brokers)
+        .input_topics([input])
+        .output_topics([output.as_str()]);
     while let Some(option) = args.next() {
         let value = args.next().unwrap_or_default();
-        match (option.as_str(), value.as_str()) {
-            ("--transaction-scope", "task") => config.transaction_scope = TransactionScope::Task,
-            ("--transaction-scope", "worker") => config.transaction_scope = TransactionScope::Worker,
-            ("--max-poll-records", records) => config.batch.max_poll_records = records.parse()?,
+        app = match (option.as_str(), value.as_str()) {
+            ("--transaction-scope", "task") => app.transaction_scope(TransactionScope::Task),
+            ("--transaction-scope", "worker") => app.transaction_scope(TransactionScope::Worker),
+            ("--max-poll-records", records) => app.max_poll_records(records.parse()?),
             _ => usage(),
-        }
+        };
     }
 
     let copy = transformer(move |record, out| {
@@ -38,9 +39,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let asked = stop.clone();
     thread::spawn(move || signals.forever().take(1).for_each(|_| asked.stop()));
 
-    let worker = Worker::new(config, copy)?;
-    let monitor = worker.monitor();
-    worker.run(&stop)?;
+    let app = app.build(copy)?;
+    let monitor = app.monitor();
+    app.run(&stop)?;
     let did = monitor.metrics().snapshot();
     let [p50, p99] = [did.commit_p50, did.commit_p99].map(|time| time.as_secs_f64() * 1e3);
     println!(

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::config::{Compression, Delivery, StartFrom, TransactionScope, WorkerConfig};
+use crate::config::{Compression, Delivery, GroupProtocol, StartFrom, TransactionScope, WorkerConfig};
 use crate::error::Error;
-use crate::stage::Transformer;
+use crate::stage::{Stateful, StatefulTransformer, Transformer};
 use crate::worker::{Monitor, Stop, Worker};
 
 /// An application: one stage over some topics, exactly once. Start the same program several times and the processes share the partitions.
@@ -113,6 +113,12 @@ impl AppBuilder {
         self
     }
 
+    /// How the group decides who has which partitions.
+    pub fn group_protocol(mut self, protocol: GroupProtocol) -> Self {
+        self.config.group_protocol = protocol;
+        self
+    }
+
     /// Where a new application begins.
     pub fn start_from(mut self, start: StartFrom) -> Self {
         self.config.start_from = start;
@@ -165,6 +171,15 @@ impl AppBuilder {
     pub fn producer_property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.config.producer_properties.insert(name.into(), value.into());
         self
+    }
+
+    /// The application that runs a stage which keeps state, in the changelog topic `{application_id}-changelog`. Nothing connects yet.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with every problem of the settings.
+    pub fn build_stateful<T: StatefulTransformer>(mut self, stage: T) -> Result<App<Stateful<T>>, Error> {
+        self.config.changelog_topic = Some(format!("{}-changelog", self.config.name));
+        self.build(Stateful(stage))
     }
 
     /// The application that runs `stage`. Nothing connects yet.

@@ -160,6 +160,8 @@ pub struct WorkerConfig {
     pub output_topics: Vec<String>,
     /// Records that the stage cannot process go here, in the same transaction. Without it they stop the worker.
     pub dead_letter_topic: Option<String>,
+    /// Where a stage that keeps state writes its changes: compacted, as many partitions as an input topic, created where it is missing.
+    pub changelog_topic: Option<String>,
     /// Limits of a batch.
     pub batch: BatchLimits,
     /// Compression of what is written.
@@ -196,6 +198,7 @@ impl WorkerConfig {
             delivery,
             output_topics: Vec::new(),
             dead_letter_topic: None,
+            changelog_topic: None,
             batch: BatchLimits::default(),
             compression: Compression::default(),
             transaction_scope: TransactionScope::default(),
@@ -255,6 +258,20 @@ impl WorkerConfig {
             }
             if let Some(problem) = self.group_instance_id.as_deref().and_then(instance_problem) {
                 problems.push(format!("group_instance_id: {problem}"));
+            }
+        }
+        if let Some(changelog) = &self.changelog_topic {
+            if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
+                problems.push(
+                    "a stage that keeps state needs exactly once: its changes belong to a transaction".to_owned(),
+                );
+            }
+            if changelog.trim().is_empty() {
+                problems.push("changelog_topic must not be blank".to_owned());
+            }
+            if self.topics.contains(changelog) || self.output_topics.contains(changelog) {
+                problems
+                    .push(format!("changelog_topic {changelog} is an input or output topic too: choose another one"));
             }
         }
         if self.batch.max_poll_records == 0 {

@@ -100,6 +100,20 @@ pub enum Error {
         /// The likely cause, with the number of records lost.
         cause: String,
     },
+    /// The group has no positions of a task whose state is there.
+    #[error(
+        "task {task}: the group {group} has no committed positions of its partitions, while {changelog}/{task} holds the state of {keys} keys.          Starting from the beginning would process records again on top of it. Stop all processes, then either set the positions with          kafka-consumer-groups --group {group} --reset-offsets, or delete the topic {changelog} to start anew"
+    )]
+    StateWithoutPositions {
+        /// The partition's number.
+        task: i32,
+        /// The consumer group.
+        group: String,
+        /// The changelog topic.
+        changelog: String,
+        /// How many keys have a state.
+        keys: usize,
+    },
     /// Another producer took the transactional id again and again.
     #[error(
         "transactional id {transactional_id} was fenced {times} times within {} s while its partition stayed ours: another process \
@@ -205,6 +219,7 @@ impl Error {
             Error::Io { .. } => "W0011",
             Error::Cursor { .. } => "W0012",
             Error::Limit { .. } => "W0013",
+            Error::StateWithoutPositions { .. } => "W0014",
             Error::Panic { .. } => return None,
         })
     }

@@ -19,7 +19,9 @@ mod lane;
 mod metrics;
 mod source;
 mod stage;
+mod state;
 mod task;
+pub mod testing;
 mod worker;
 
 pub use app::{App, AppBuilder};
@@ -33,5 +35,7 @@ pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
 pub use metrics::{Metrics, Snapshot};
 pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
-pub use stage::{FnTransformer, Message, Output, Sent, StageError, Transformer, transformer};
+pub use stage::{
+    FnTransformer, Message, Next, Output, Sent, StageError, Stateful, StatefulTransformer, Transformer, transformer,
+};
 pub use worker::{Lag, Monitor, PartitionLag, Stop, Worker};

@@ -95,6 +95,7 @@ impl Admin {
 
     /// Creates a changelog topic where it is missing, and refuses one that could lose records: only compaction keeps the newest of
     /// every key.
+    /// `partitions`: how many it needs at least; of a new one, how many it gets.
     pub(crate) fn ensure_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
         let started = Instant::now();
         let mut count = self.cluster()?.topics.get(topic).copied();

@@ -20,8 +20,9 @@ pub(super) fn base(name: &str, brokers: &str) -> ClientConfig {
     config
         .set("bootstrap.servers", brokers)
         .set("client.id", format!("{CLIENT}{name}"))
-        // Re-bootstrapping when the only broker goes away can leave a transactional call hanging past its timeout.
-        .set("metadata.recovery.strategy", "none")
+        // A single broker that starts may answer that there is none, and librdkafka forgets them all; only the addresses that it was given
+        // bring them back. Producers do without, see there.
+        .set("metadata.recovery.strategy", "rebootstrap")
         // A broker that restarts is back within seconds; the default would look for it every 10 s.
         .set("reconnect.backoff.max.ms", "1000")
         .set("log.connection.close", "false");

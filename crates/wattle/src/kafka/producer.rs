@@ -125,6 +125,9 @@ impl Producer {
     pub(crate) fn new(config: &ProducerConfig) -> Result<Self, WattleError> {
         let mut client_config = client::base(&config.name, &config.brokers);
         client_config
+            // Re-bootstrapping when the only broker goes away can leave a transactional call hanging past its timeout. Without it the
+            // call may wait in vain, which the watchdog ends.
+            .set("metadata.recovery.strategy", "none")
             .set("linger.ms", "0")
             // Right after a commit the coordinator still writes markers and answers CONCURRENT_TRANSACTIONS; the default of 100 ms
             // would make that the length of every second transaction. It grows exponentially.

@@ -52,6 +52,7 @@ impl<S: Transformer> Lane<S> {
             pause = (pause * 2).min(Duration::from_secs(1));
         }
         self.applied(positions);
+        self.output.states.commit();
         if self.may_have_sent_twice() {
             self.restart(&kafka::Error::text("the last commit was slow and may have been sent twice"))?;
         }

@@ -5,7 +5,8 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::commit::Outcome;
-use super::{Committer, Lane};
+use super::restore::{refuse_state_without_positions, restore};
+use super::{Committer, Lane, millis};
 use crate::config::{Delivery, StartFrom, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{Consumer, PartitionQueue, Position, Producer, RebalanceListener, TopicPartition};
@@ -37,6 +38,7 @@ impl<S: Transformer> Lane<S> {
                 return Ok(());
             };
             if found.iter().any(Option::is_none) {
+                refuse_state_without_positions(&shared, number, &found, &self.tasks[&number].cancel)?;
                 if !self.set_first_positions(&partitions, &found)? {
                     return Ok(());
                 }
@@ -48,6 +50,10 @@ impl<S: Transformer> Lane<S> {
             if !fenced_now && self.tasks[&number].committed.as_ref() != Some(&found) {
                 self.drop_producer();
                 continue;
+            }
+            if !self.has_state_of(number, &found) {
+                let Some(store) = restore(&shared, number, &self.tasks[&number].cancel)? else { return Ok(()) };
+                self.output.states.open(number, store);
             }
             return self.begin(number, &found, fenced_now, started);
         }
@@ -82,6 +88,12 @@ impl<S: Transformer> Lane<S> {
                 Ok(true)
             }
         }
+    }
+
+    /// Whether the state that the task had is still right: it is where its positions are, since all of it commits together.
+    pub(super) fn has_state_of(&self, number: i32, found: &[Position]) -> bool {
+        !self.shared.stage.is_stateful()
+            || self.output.states.is_open(number) && self.tasks[&number].committed.as_deref() == Some(found)
     }
 
     fn drop_producer(&mut self) {
@@ -212,8 +224,4 @@ fn same_cluster<L: RebalanceListener>(producer: &Producer, consumer: &Consumer<L
         say(group)
     );
     Err(Error::BrokerSetting { text })
-}
-
-fn millis(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,6 +4,7 @@
 mod commit;
 mod fence;
 mod reaction;
+mod restore;
 mod sink;
 mod starter;
 
@@ -263,6 +264,9 @@ impl<S: Transformer> Lane<S> {
             let started = Instant::now();
             let positions = self.positions_behind(until)?;
             let messages = self.output.len() - dead_letters;
+            if let Some(changelog) = &shared.config.changelog_topic {
+                self.output.log_states(changelog);
+            }
             match self.commit(&positions)? {
                 Outcome::Committed => {
                     shared.metrics.batch(until, messages, dead_letters, started.elapsed());
@@ -354,6 +358,10 @@ fn read_failed<S>(
         return positions::check_range(&shared.view, &shared.config.group, &(topic.clone(), task), from);
     }
     Err(Error::Kafka { what: format!("{}: read {topic}", shared.task(task)), source })
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

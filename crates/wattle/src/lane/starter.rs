@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 
 use super::fence::{earliest, open};
+use super::restore::{refuse_state_without_positions, restore};
 use super::{Lane, panic_text};
 use crate::config::StartFrom;
 use crate::error::Error;
 use crate::kafka::{PartitionQueue, Position, TopicPartition};
 use crate::stage::Transformer;
+use crate::state::Store;
 use crate::task::Lifecycle;
 use crate::task::positions::Wait;
-use crate::worker::{Incarnation, Router, Shared};
+use crate::worker::{Incarnation, Router, Shared, Stop};
 
 /// A process with hundreds of partitions shall not need a thread for each of them at once.
 const STARTERS: usize = 16;
@@ -35,7 +37,8 @@ pub(super) type Waits = BTreeMap<i32, (Incarnation, Wait)>;
 
 enum Found {
     /// The task is at these positions, sought and resumed.
-    Ready(Vec<Position>, Vec<PartitionQueue<Router>>),
+    /// With its state, where it keeps some and what it had is not right any more.
+    Ready(Vec<Position>, Vec<PartitionQueue<Router>>, Option<Box<dyn Store>>),
     /// The group has no positions: these come first.
     First(Vec<(TopicPartition, Position)>),
     /// Not yet: a transaction holds a position open, or the coordinator does not answer.
@@ -77,8 +80,11 @@ impl<S: Transformer> Lane<S> {
                 && task.incarnation == incarnation
                 && self.shared.assignment.is_current(number, incarnation);
             match found {
-                Found::Ready(positions, queues) if awaited => {
-                    self.begun(number, &positions, queues, None, wait.started)
+                Found::Ready(positions, queues, store) if awaited => {
+                    if let Some(store) = store {
+                        self.output.states.open(number, store);
+                    }
+                    self.begun(number, &positions, queues, None, wait.started);
                 }
                 Found::First(positions) if awaited => first.extend(positions),
                 Found::Pending if awaited => drop(self.waits.insert(number, (incarnation, wait))),
@@ -96,11 +102,18 @@ impl<S: Transformer> Lane<S> {
     fn send_starter(&mut self, number: i32) -> Result<(), Error> {
         let (shared, reports, lane) = (self.shared.clone(), self.reports.0.clone(), thread::current());
         let task = &self.tasks[&number];
-        let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);
+        let incarnation = task.incarnation;
         let before = self.waits.remove(&number).filter(|(of, _)| *of == incarnation);
         let mut wait = before.map_or_else(Wait::begin, |(_, wait)| wait);
+        let start = Start {
+            number,
+            partitions: task.partitions.clone(),
+            incarnation,
+            cancel: task.cancel.clone(),
+            warm: self.output.states.is_open(number).then(|| task.committed.clone()).flatten(),
+        };
         let work = move || {
-            match catch_unwind(AssertUnwindSafe(|| find(&shared, number, &partitions, incarnation, &mut wait, &lane))) {
+            match catch_unwind(AssertUnwindSafe(|| find(&shared, &start, &mut wait, &lane))) {
                 // A lane that is gone waits for nothing.
                 Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, wait, found })),
                 Ok(Err(error)) => shared.fatal.raise(error),
@@ -127,14 +140,24 @@ impl<S: Transformer> Lane<S> {
     }
 }
 
-fn find<S>(
-    shared: &Arc<Shared<S>>,
+/// The task that a starter starts.
+struct Start {
     number: i32,
-    partitions: &[TopicPartition],
+    partitions: Vec<TopicPartition>,
     incarnation: Incarnation,
+    cancel: Stop,
+    /// Positions at which the state that the lane has of it is right.
+    warm: Option<Vec<Position>>,
+}
+
+fn find<S: Transformer>(
+    shared: &Arc<Shared<S>>,
+    start: &Start,
     wait: &mut Wait,
     lane: &Thread,
 ) -> Result<Found, Error> {
+    let Start { number, partitions, incarnation, cancel, warm } = start;
+    let (number, incarnation) = (*number, *incarnation);
     let name = format!("task {number}");
     let ours = || shared.assignment.is_current(number, incarnation);
     loop {
@@ -146,9 +169,17 @@ fn find<S>(
         };
         if found.iter().all(Option::is_some) {
             let found: Vec<Position> = found.into_iter().flatten().collect();
+            let mut store = None;
+            if shared.stage.is_stateful() && warm.as_ref() != Some(&found) {
+                store = restore(shared, number, cancel)?;
+                if store.is_none() {
+                    return Ok(Found::Gone);
+                }
+            }
             let queues = open(shared, number, partitions, incarnation, &found, lane)?;
-            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues)));
+            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues, store)));
         }
+        refuse_state_without_positions(shared, number, &found, cancel)?;
         if shared.config.start_from == StartFrom::Earliest {
             return Ok(Found::First(earliest(&shared.consumer, partitions, &found)?));
         }

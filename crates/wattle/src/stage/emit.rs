@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::StageError;
 use crate::kafka::{Header, Record, header_bytes};
+use crate::state::{Change, TaskStates};
 
 /// A record to be written. `None` as key or value is null; a null value is a tombstone.
 #[derive(Clone, Debug)]
@@ -99,6 +100,8 @@ pub struct Output {
     inherited: Option<i64>,
     /// Index in its batch of the record that is being processed.
     source: usize,
+    /// State, for stages that keep some.
+    pub(crate) states: TaskStates,
 }
 
 #[derive(Debug)]
@@ -205,12 +208,37 @@ impl Output {
         self.entries.clear();
         self.bytes.clear();
         self.header_bytes = 0;
+        self.states.clear();
     }
 
     /// Tells which record the following messages are made from.
-    pub(crate) fn begin_record(&mut self, source: usize, timestamp: Option<i64>) {
+    pub(crate) fn begin_record(&mut self, source: usize, record: &Record<'_>) {
         self.source = source;
-        self.inherited = timestamp;
+        self.inherited = record.timestamp;
+        self.states.set_current(record.partition);
+    }
+
+    /// The state of a key of the record's task.
+    pub(crate) fn state(&self, key: &[u8]) -> Option<&[u8]> {
+        self.states.get(key)
+    }
+
+    /// Changes the state of a key of the record's task; `None` deletes it.
+    pub(crate) fn set_state(&mut self, key: &[u8], value: Option<Vec<u8>>) {
+        self.states.set(key, value, self.source);
+    }
+
+    /// Adds what the batch has changed of its states, as records of the changelog: one a key, in the partition of its task.
+    pub(crate) fn log_states(&mut self, changelog: &str) {
+        let states = std::mem::take(&mut self.states);
+        for (task, Change { key, value, source }) in states.changes() {
+            let topic = self.store(changelog.as_bytes());
+            let key = Some(self.store(key));
+            let value = value.as_deref().map(|bytes| self.store(bytes));
+            let (partition, source) = (Some(task), *source);
+            self.entries.push(Entry { topic, partition, timestamp: None, key, value, headers: Vec::new(), source });
+        }
+        self.states = states;
     }
 
     pub(crate) fn byte_len(&self) -> usize {

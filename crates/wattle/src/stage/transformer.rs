@@ -19,6 +19,12 @@ pub trait Transformer: Send + Sync + 'static {
     /// An error means that the record cannot be processed: it stops the worker with the record's coordinates, or moves
     /// the record to the dead-letter topic where one is set. Nothing sent to `out` for this record is then kept.
     fn transform(&self, record: &Record<'_>, out: &mut Output) -> impl Future<Output = Result<(), StageError>> + Send;
+
+    /// Whether it keeps state, so that a task needs what the changelog holds before it runs.
+    #[doc(hidden)]
+    fn is_stateful(&self) -> bool {
+        false
+    }
 }
 
 /// A [`Transformer`] made of a function that does not wait; see [`transformer`].

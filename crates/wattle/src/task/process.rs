@@ -59,7 +59,7 @@ pub(crate) fn run<'a, S: Transformer>(
             return Ok(Some(Done { until: index, dead_letters }));
         }
         let record = batch.get(index);
-        output.begin_record(index, record.timestamp);
+        output.begin_record(index, &record);
         let mark = output.mark();
         let result = match batch.unreadable(index) {
             Some(reason) => Err(StageError::new(reason)),

@@ -52,6 +52,10 @@ impl<S: Transformer> Worker<S> {
     /// [`Error::Config`] with every problem of the configuration.
     pub fn new(config: WorkerConfig, stage: S) -> Result<Self, Error> {
         config.validate()?;
+        if stage.is_stateful() != config.changelog_topic.is_some() {
+            let problem = "changelog_topic goes with a stage that keeps state, and such a stage needs one";
+            return Err(Error::Config { problems: vec![problem.to_owned()] });
+        }
         Ok(Worker { config, stage: Arc::new(stage), monitor: Monitor::default() })
     }
 

@@ -13,8 +13,8 @@ use super::watchdog::Watchdog;
 use crate::config::{Delivery, START, StartFrom, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
-    Admin, Consumer, GroupPositions, GroupToken, GroupView, Position, Producer, ProducerConfig, RebalanceListener,
-    TopicPartition, Verdict,
+    Admin, Changelog, Consumer, GroupPositions, GroupToken, GroupView, Position, Producer, ProducerConfig,
+    RebalanceListener, TopicPartition, Verdict,
 };
 use crate::metrics::Metrics;
 use crate::stage::Output;
@@ -91,6 +91,16 @@ impl<S> Shared<S> {
             client_id: &self.client_id,
             instance_id: self.config.group_instance_id.as_deref(),
         }
+    }
+
+    /// The changelog of a stage that keeps state.
+    pub(crate) fn changelog(&self) -> Option<Changelog> {
+        self.config.changelog_topic.clone().map(|topic| Changelog {
+            name: self.config.name.clone(),
+            brokers: self.config.brokers.clone(),
+            properties: self.config.consumer_properties.clone(),
+            topic,
+        })
     }
 
     /// A topic's `max.message.bytes`.

@@ -44,6 +44,9 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
         check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
     }
     descriptors::check(config, partitions, cluster.connections)?;
+    if let Some(changelog) = &config.changelog_topic {
+        admin.ensure_changelog(changelog, partitions)?;
+    }
     let ids = admin
         .topic_ids(&config.topics)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;

@@ -1,0 +1,96 @@
+//! A stage that remembers: typed state by key.
+
+use std::borrow::Cow;
+use std::future::Future;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Output, StageError, Transformer};
+use crate::kafka::Record;
+use crate::state::is_state_key;
+
+/// A stage with a state for each key: takes records one after another, emits messages, and says what the state of the record's key is from now
+/// on. Outputs, state and position commit together, or not at all.
+///
+/// A key belongs to the partition of its record: two partitions with the same key have two states. So a topic's records must be
+/// partitioned by what [`StatefulTransformer::state_key`] returns, as they are if it is the record's key.
+///
+/// ```
+/// use wattle::{Message, Next, Output, Record, StageError, StatefulTransformer};
+///
+/// /// Counts the records of each key.
+/// struct Count;
+///
+/// impl StatefulTransformer for Count {
+///     type State = u64;
+///
+///     async fn transform(
+///         &self,
+///         record: &Record<'_>,
+///         count: Option<u64>,
+///         out: &mut Output,
+///     ) -> Result<Next<u64>, StageError> {
+///         let count = count.unwrap_or(0) + 1;
+///         out.send(Message::to("counts").key(record.key).json(&count)?);
+///         Ok(Next::Set(count))
+///     }
+/// }
+/// ```
+pub trait StatefulTransformer: Send + Sync + 'static {
+    /// What is remembered of a key. It is kept as JSON.
+    type State: Serialize + DeserializeOwned + Send;
+
+    /// The key whose state a record has; by default its own. `None` fails the record.
+    fn state_key<'a>(&self, record: &Record<'a>) -> Option<Cow<'a, [u8]>> {
+        record.key.map(Cow::Borrowed)
+    }
+
+    /// Processes one record. `state` is a copy: nothing but what is returned changes what is kept.
+    ///
+    /// # Errors
+    /// As those of [`Transformer::transform`]. The state stays as it was.
+    fn transform(
+        &self,
+        record: &Record<'_>,
+        state: Option<Self::State>,
+        out: &mut Output,
+    ) -> impl Future<Output = Result<Next<Self::State>, StageError>> + Send;
+}
+
+/// The state of a key after a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<S> {
+    /// As it was.
+    Keep,
+    /// This.
+    Set(S),
+    /// None any more.
+    Delete,
+}
+
+/// Runs a [`StatefulTransformer`] on the bytes of states.
+#[derive(Debug)]
+pub struct Stateful<T>(pub(crate) T);
+
+impl<T: StatefulTransformer> Transformer for Stateful<T> {
+    async fn transform(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
+        let key = self.0.state_key(record).ok_or_else(|| StageError::new("it has no key, and state needs one"))?;
+        if !is_state_key(&key) {
+            return Err(StageError::new("its state key begins with a zero byte and \"wattle.\", which is reserved"));
+        }
+        let state = out.state(&key).map(serde_json::from_slice).transpose();
+        // The text of the error would quote the state.
+        let state = state.map_err(|_| StageError::new("the state of its key is not what the stage's type expects"))?;
+        match self.0.transform(record, state, out).await? {
+            Next::Keep => {}
+            Next::Set(state) => out.set_state(&key, Some(serde_json::to_vec(&state)?)),
+            Next::Delete => out.set_state(&key, None),
+        }
+        Ok(())
+    }
+
+    fn is_stateful(&self) -> bool {
+        true
+    }
+}

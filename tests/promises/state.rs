@@ -1,0 +1,77 @@
+//! A stage that keeps state: the example `count`, whose state, outputs and positions commit together.
+
+use std::collections::BTreeMap;
+
+use rdkafka::Message as _;
+
+use crate::harness::cluster::Isolation::ReadCommitted;
+use crate::harness::cluster::{answer, options};
+use crate::harness::ledger::read;
+use crate::harness::process::Process;
+use crate::harness::room::Room;
+use crate::harness::wait::{PATIENCE, wait_until};
+
+const PARTITIONS: i32 = 6;
+
+fn start(room: &Room, input: &str, output: &str) -> Process {
+    let (brokers, id) = (room.broker().address(), room.group());
+    room.count(&["--brokers", &brokers, "--input", input, "--output", output, "--application-id", &id])
+}
+
+/// Two processes, of which one is killed again and again. The counts of a key are 1, 2, 3, … for each input partition that has it, and each
+/// record is counted.
+pub(super) fn counts_have_no_gap_and_no_repeat_over_kills(room: &Room) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let group = room.cluster().group(&room.group());
+    let load = room.load(&[&input], PARTITIONS).start(0, 4000);
+    let mut processes = [start(room, &input, &output), start(room, &input, &output)];
+    group.wait_members(&[3, 3], PATIENCE);
+    for round in 0..room.number(3, 20) {
+        let seen = group.progress(&[&input]);
+        wait_until("more is counted", PATIENCE, || group.progress(&[&input]) > seen + 2000);
+        let process = &mut processes[round % 2];
+        process.kill_in_transaction(room.cluster(), &[&output]);
+        *process = start(room, &input, &output);
+    }
+    let total = load.finish();
+    group.wait_drained(&[&input], PATIENCE);
+    room.cluster().wait_settled(&[&output]);
+    assert_counts(room, &output, total);
+    for process in &mut processes {
+        process.stop_cleanly();
+    }
+}
+
+fn assert_counts(room: &Room, output: &str, total: u64) {
+    let mut counts: BTreeMap<(String, u64), u64> = BTreeMap::new();
+    let mut seen = vec![false; usize::try_from(total).expect("fits")];
+    read(room.cluster(), output, ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        let (key, i) = (value["k"].as_str().expect("a key"), value["i"].as_u64().expect("a number"));
+        // The load's records go around the partitions.
+        let count = counts.entry((key.to_owned(), i % u64::from(PARTITIONS.unsigned_abs()))).or_default();
+        *count += 1;
+        assert_eq!(value["n"].as_u64(), Some(*count), "the next count of {key}, at record {i}");
+        let seen = &mut seen[usize::try_from(i).expect("fits")];
+        assert!(!std::mem::replace(seen, true), "record {i} is counted twice");
+    });
+    let missing = seen.iter().filter(|seen| !**seen).count();
+    assert_eq!(missing, 0, "records of {total} that are not counted");
+}
+
+/// Counting from the beginning on top of the old counts would repeat them.
+pub(super) fn state_without_positions_is_refused(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let group = room.cluster().group(&room.group());
+    room.load(&[&input], 1).send(0..100);
+    let mut process = start(room, &input, &output);
+    group.wait_drained(&[&input], PATIENCE);
+    process.stop_cleanly();
+    for result in answer(room.cluster().admin().delete_groups(&[&room.group()], &options())) {
+        result.expect("an empty group is deleted");
+    }
+    let mut refused = start(room, &input, &output);
+    assert_eq!(refused.wait_exit(PATIENCE), 1);
+    assert!(refused.says(&["no committed positions", "the state of 97 keys"]), "log: {}", refused.stderr());
+    assert_counts(room, &output, 100);
+}
