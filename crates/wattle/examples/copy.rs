@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p wattle --example copy -- 127.0.0.1:9092 orders orders-copy`
 
+use std::process::ExitCode;
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -11,7 +12,17 @@ use wattle::{App, Message, Stop, TransactionScope, transformer};
 const USAGE: &str =
     "usage: copy BROKERS INPUT-TOPIC OUTPUT-TOPIC [--transaction-scope task|worker] [--max-poll-records N]";
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let (Some(brokers), Some(input), Some(output)) = (args.next(), args.next(), args.next()) else { usage() };
     let mut app = App::builder()

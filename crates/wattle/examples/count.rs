@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::thread;
 
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,17 @@ impl StatefulTransformer for Count {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut given = BTreeMap::new();
     for pair in arguments.chunks(2) {
