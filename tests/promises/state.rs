@@ -15,7 +15,9 @@ const PARTITIONS: i32 = 6;
 
 fn start(room: &Room, input: &str, output: &str) -> Process {
     let (brokers, id) = (room.broker().address(), room.group());
-    room.count(&["--brokers", &brokers, "--input", input, "--output", output, "--application-id", &id])
+    let scope = if room.mode().is_worker() { "worker" } else { "task" };
+    let place = ["--brokers", &brokers, "--input", input, "--output", output];
+    room.count(&[&place[..], &["--application-id", &id, "--transaction-scope", scope]].concat())
 }
 
 /// Two processes, of which one is killed again and again. The counts of a key are 1, 2, 3, … for each input partition that has it, and each
@@ -36,20 +38,20 @@ pub(super) fn counts_have_no_gap_and_no_repeat_over_kills(room: &Room) {
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
     room.cluster().wait_settled(&[&output]);
-    assert_counts(room, &output, total);
+    assert_counts(room, &output, PARTITIONS, total);
     for process in &mut processes {
         process.stop_cleanly();
     }
 }
 
-fn assert_counts(room: &Room, output: &str, total: u64) {
+fn assert_counts(room: &Room, output: &str, partitions: i32, total: u64) {
     let mut counts: BTreeMap<(String, u64), u64> = BTreeMap::new();
     let mut seen = vec![false; usize::try_from(total).expect("fits")];
     read(room.cluster(), output, ReadCommitted, |message| {
         let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
         let (key, i) = (value["k"].as_str().expect("a key"), value["i"].as_u64().expect("a number"));
         // The load's records go around the partitions.
-        let count = counts.entry((key.to_owned(), i % u64::from(PARTITIONS.unsigned_abs()))).or_default();
+        let count = counts.entry((key.to_owned(), i % u64::from(partitions.unsigned_abs()))).or_default();
         *count += 1;
         assert_eq!(value["n"].as_u64(), Some(*count), "the next count of {key}, at record {i}");
         let seen = &mut seen[usize::try_from(i).expect("fits")];
@@ -73,5 +75,5 @@ pub(super) fn state_without_positions_is_refused(room: &Room) {
     let mut refused = start(room, &input, &output);
     assert_eq!(refused.wait_exit(PATIENCE), 1);
     assert!(refused.says(&["no committed positions", "the state of 97 keys"]), "log: {}", refused.stderr());
-    assert_counts(room, &output, 100);
+    assert_counts(room, &output, 1, 100);
 }

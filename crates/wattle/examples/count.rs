@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! cargo run --release -p wattle --example count -- \
-//!     --brokers 127.0.0.1:9092 --input clicks --output counts --application-id counter
+//!     --brokers 127.0.0.1:9092 --input clicks --output counts --application-id counter [--transaction-scope task|worker]
 //! ```
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use wattle::{App, Message, Next, Output, Record, StageError, StatefulTransformer, Stop};
+use wattle::{App, Message, Next, Output, Record, StageError, StatefulTransformer, Stop, TransactionScope};
 
 struct Count {
     output: String,
@@ -70,6 +70,11 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut take = |name: &str| given.remove(name).ok_or_else(|| format!("{name} is missing"));
     let (brokers, input, output, id) =
         (take("--brokers")?, take("--input")?, take("--output")?, take("--application-id")?);
+    let scope = match given.remove("--transaction-scope") {
+        None | Some("task") => TransactionScope::Task,
+        Some("worker") => TransactionScope::Worker,
+        Some(other) => return Err(format!("--transaction-scope is task or worker, not {other}").into()),
+    };
     if let Some(name) = given.keys().next() {
         return Err(format!("{name} is not known").into());
     }
@@ -79,6 +84,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         .brokers(brokers)
         .input_topics(input.split(','))
         .output_topics([output])
+        .transaction_scope(scope)
         .consumer_property("session.timeout.ms", "6000")
         .build_stateful(Count { output: output.to_owned() })?;
 
