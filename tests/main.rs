@@ -71,7 +71,7 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
 }
 
 /// How often a broker may fail us by a fault of its own.
-const BROKEN_BROKERS: usize = 3;
+const BROKEN_BROKERS: usize = 5;
 
 /// A promise that fails over a fault of the broker's own, which the broker has logged, has not been tested: it is tested on a new one.
 fn run(promise: Promise, kind: Kind, mode: Mode, context: &Arc<Context>) {

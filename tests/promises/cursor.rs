@@ -196,7 +196,7 @@ pub(super) fn two_readers_of_a_file_write_it_once(room: &Room) {
     let mut new = room.run(file.yaml());
     let codes = [&mut old, &mut new].map(|process| process.wait_exit(2 * PATIENCE));
     // It may have fenced back before the second one had committed; then that one is the one that ends.
-    let noticed = ["fenced by a newer instance", "was fenced"].iter().any(|words| old.says(&[words]));
+    let noticed = ["starts again with a new producer", "was fenced"].iter().any(|words| old.says(&[words]));
     assert!(noticed, "the first one noticed: {}", old.stderr());
     assert!(codes.contains(&0), "one comes to the end: {codes:?}; {}\n{}", old.stderr(), new.stderr());
     file.ledger().assert_exact(0..40_000);

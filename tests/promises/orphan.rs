@@ -30,9 +30,13 @@ pub(super) fn a_dead_workers_transaction_is_ended_by_its_successor(room: &Room) 
     let mut survivor = room.run(&pipeline);
     let mut victim = room.run(Pipeline { brokers: proxy.address().to_owned(), ..pipeline.clone() });
     group.wait_members(&[2, 2], PATIENCE);
+    wait_until("the other one works", PATIENCE, || victim.says(&["task", "started"]));
+    // What has never committed has left no name.
+    let seen = group.committed(&input);
+    wait_until("both have committed", PATIENCE, || {
+        group.committed(&input).iter().zip(&seen).all(|(now, seen)| now > seen)
+    });
     // Its ids are on the wire of the proxy alone.
-    let seen = group.progress(&[&input]);
-    wait_until("both work", PATIENCE, || victim.says(&["task", "started"]) && group.progress(&[&input]) > seen + 500);
     let hold = proxy.hold(Api::EndTxn, &format!("{}-", room.group()));
     hold.wait_held(PATIENCE);
     assert!(victim.kill(), "it was there to be killed");

@@ -14,6 +14,10 @@ use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::task::Lifecycle;
 
+/// A transaction and its abort each end within the transaction's timeout. A call that has not returned this long after that never will:
+/// librdkafka can hang past the timeouts of its transactional calls where the broker was away.
+const BLOCKED: Duration = Duration::from_secs(20);
+
 /// For the group's coordinator to say whose partitions are whose.
 const ASK: Duration = Duration::from_secs(5);
 
@@ -81,7 +85,7 @@ impl<S: Transformer> Lane<S> {
                 };
                 let producer = producer.as_mut().expect("W1: nothing is produced before the fence");
                 let timeout = shared.config.transaction_timeout();
-                let _watched = shared.watchdog.watch(self.number, "a transaction", shared.config.patience() * 2);
+                let _watched = shared.watchdog.watch(self.number, "a transaction", timeout * 2 + BLOCKED);
                 producer.transact(&self.output, Some(shared.group_positions(positions, &token)), timeout)
             }
             Committer::AtLeastOnce { sink } => {
