@@ -100,10 +100,12 @@ pub(super) fn a_worker_that_was_expelled_and_came_back_is_not_ended(room: &Room)
     old.signal(Signal::SIGCONT);
     group.wait_members(&[3], PATIENCE);
     let foreign = Transaction::open(&room.broker().address(), &room.name("foreign"));
-    foreign.position(&room.group(), &input, 1, 100);
+    for partition in 0..3 {
+        foreign.position(&room.group(), &input, partition, 100);
+    }
     let mut new = room.run(&pipeline);
     // By then the question whose transaction it is has been asked at least once.
-    let waits = |process: &Process| process.says(&["waits for the committed positions", &format!("{input}/1")]);
+    let waits = |process: &Process| process.says(&["waits for the committed positions"]);
     wait_until("one of them waits for the foreign transaction", PATIENCE, || waits(&old) || waits(&new));
     foreign.abort();
     load.send(300..600);

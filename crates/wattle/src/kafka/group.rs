@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::client::{self, LogGate};
 use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
@@ -54,7 +55,11 @@ impl GroupView {
     pub(crate) fn group(&self, patience: Duration) -> Result<Group, Error> {
         let deadline = Instant::now() + patience;
         loop {
-            let ready = self.committed(std::slice::from_ref(&self.some), QUESTION);
+            let ready = match self.committed(std::slice::from_ref(&self.some), QUESTION) {
+                // It answers.
+                Err(error) if error.code() == Some(Code::UnstableOffsetCommit) => Ok(Vec::new()),
+                answer => answer,
+            };
             match ready.and_then(|_| ffi::group(self.client.client().native_ptr(), &self.group, QUESTION)) {
                 Err(error) if error.is_not_now() && Instant::now() < deadline => std::thread::sleep(AGAIN),
                 answer => return answer,
