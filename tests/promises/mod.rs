@@ -46,7 +46,7 @@ promises! {
         any_number_of_kills_neither_loses_nor_doubles_a_record,
         several_kills_of_one_of_two_processes_in_a_transaction_are_exact;
     rebalance (each scope, each protocol):
-        a_second_process_joins_and_leaves_under_load,
+        a_second_process_joins_and_leaves_under_load (classic only: "the module protocol has its own"),
         a_static_member_that_restarts_keeps_its_partitions (classic only: "the broker keeps its place until its session ends"),
         a_static_member_that_is_there_twice_is_loud (classic only: "the broker keeps its place until its session ends"),
         a_partition_that_is_added_is_read_from_its_beginning,

@@ -134,7 +134,9 @@ pub(super) fn a_start_beside_a_starting_broker_repeats_nothing(room: &Room) {
 /// Frozen for longer than requests wait: the process recovers or ends, and is never alive and idle.
 pub(super) fn a_broker_that_was_frozen_is_worked_with_again(room: &Room) {
     let broker = room.own_broker();
-    let night = Night::new(room, &broker);
+    let mut night = Night::new(room, &broker);
+    // A call of the client may hang over it: the watchdog ends the process after twice this time and some.
+    night.pipeline.transaction_timeout = Some("10s");
     let load = night.load().start(0, 100);
     let mut process = room.run(&night.pipeline);
     night.wait_progress(&mut process, 100);
