@@ -106,7 +106,7 @@ pub(super) fn several_kills_of_one_of_two_processes_in_a_transaction_are_exact(r
 }
 
 /// A transaction that stays open while the other process commits on is the frozen one's.
-pub(super) fn freeze_in_its_own_transaction(room: &Room, process: &mut Process, input: &str, output: &str) {
+fn freeze_in_its_own_transaction(room: &Room, process: &mut Process, input: &str, output: &str) {
     let (cluster, group) = (room.cluster(), room.cluster().group(&room.group()));
     let stable = || cluster.ends(output, ReadCommitted);
     wait_until("it is frozen in a transaction of its own", PATIENCE, || {

@@ -47,15 +47,11 @@ pub(super) fn a_dead_workers_transaction_is_ended_by_its_successor(room: &Room) 
     room.cluster().wait_settled(&[&output]);
     Ledger::of(room.cluster(), &output).assert_exact(0..total);
     hold.release();
-    load_behind(room, &input, total);
+    // Records behind the late request: nothing of theirs is ended by it.
+    room.load(&[&input], 4).send(total..total + 100);
     group.wait_drained(&[&input], PATIENCE);
     Ledger::of(room.cluster(), &output).assert_exact(0..total + 100);
     survivor.stop_cleanly();
-}
-
-/// Records behind a late request: nothing of theirs is ended by it.
-fn load_behind(room: &Room, input: &str, total: u64) {
-    room.load(&[input], 4).send(total..total + 100);
 }
 
 /// Its commit is under way when another process joins, for longer than the group waits for it.

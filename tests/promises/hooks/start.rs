@@ -46,6 +46,8 @@ pub(in crate::promises) fn a_start_with_coordinators_that_are_not_ready_loses_an
             Group => copy.name.clone(),
             Task => copy.id(),
         };
+        // In scope worker the consumer's would go on behind that.
+        copy.pipeline.consumer = "client.id: wattle-copy";
         // The test asks for the group's positions too.
         let hook = happen(room.broker().embedded().on(key).matching(whom).client("wattle-copy"));
         let mut process = copy.goes_on(room.run(&copy.pipeline), outcome);

@@ -34,7 +34,7 @@ impl On {
         self
     }
 
-    /// Only requests of clients with this `client.id`, or one that begins with it and a hyphen.
+    /// Only requests of clients with this `client.id`.
     pub fn client(mut self, id: impl Into<String>) -> Self {
         self.filter.client = Some(id.into());
         self

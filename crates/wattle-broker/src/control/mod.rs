@@ -93,7 +93,7 @@ impl Controls {
         let mut decided = false;
         let candidates: Vec<Rule> = self.lock().active.iter().filter(|rule| rule.filter.key == key).cloned().collect();
         for rule in candidates {
-            let matches = rule.filter.client.as_ref().is_none_or(|wanted| is_or_extends(&client.id, wanted))
+            let matches = rule.filter.client.as_ref().is_none_or(|wanted| *wanted == client.id)
                 && rule.filter.mentions.as_ref().is_none_or(|name| api::mentions(core, request, name))
                 && outcome::can_apply(&rule.action, request)
                 && !(decided && rule.action.is_final());
@@ -157,9 +157,4 @@ impl Controls {
             };
         }
     }
-}
-
-/// Whether an id is this one, or begins with it and a hyphen.
-fn is_or_extends(id: &str, wanted: &str) -> bool {
-    id.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

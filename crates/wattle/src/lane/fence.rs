@@ -5,7 +5,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::commit::Outcome;
-use super::restore::{refuse_state_without_positions, restore};
+use super::restore::{Refreshed, refresh, refuse_state_without_positions};
 use super::{Committer, Lane, millis};
 use crate::config::{Delivery, StartFrom, TransactionScope};
 use crate::error::Error;
@@ -51,9 +51,10 @@ impl<S: Transformer> Lane<S> {
                 self.drop_producer();
                 continue;
             }
-            if !self.has_state_of(number, &found) {
-                let Some(store) = restore(&shared, number, &self.tasks[&number].cancel)? else { return Ok(()) };
-                self.output.states.open(number, store);
+            match refresh(&shared, number, &found, self.warm(number).as_deref(), &self.tasks[&number].cancel)? {
+                Refreshed::Right => {}
+                Refreshed::Read(store) => self.output.states.open(number, store),
+                Refreshed::Gone => return Ok(()),
             }
             return self.begin(number, &found, fenced_now, started);
         }
@@ -90,10 +91,9 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
-    /// Whether the state that the task had is still right: it is where its positions are, since all of it commits together.
-    pub(super) fn has_state_of(&self, number: i32, found: &[Position]) -> bool {
-        !self.shared.stage.is_stateful()
-            || self.output.states.is_open(number) && self.tasks[&number].committed.as_deref() == Some(found)
+    /// Positions at which the state that the lane has of a task is right.
+    pub(super) fn warm(&self, number: i32) -> Option<Vec<Position>> {
+        self.output.states.is_open(number).then(|| self.tasks[&number].committed.clone()).flatten()
     }
 
     fn drop_producer(&mut self) {

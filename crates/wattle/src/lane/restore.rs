@@ -10,13 +10,32 @@ use crate::stage::Transformer;
 use crate::state::{Memory, Store, is_state_key};
 use crate::worker::{Shared, Stop};
 
-/// Reads the state of a task up to the high watermark: an open transaction of a dead owner pins the last stable offset below state whose
-/// positions are committed. `None` where the task has none, or is not ours any more.
-pub(super) fn restore<S: Transformer>(
+/// What has become of a task's state before it runs.
+pub(super) enum Refreshed {
+    /// What the lane has is right, or the stage keeps none.
+    Right,
+    Read(Box<dyn Store>),
+    /// The task is not ours any more.
+    Gone,
+}
+
+/// Reads a task's state, unless what the lane has is right: it is where its positions are, since all of it commits together.
+pub(super) fn refresh<S: Transformer>(
     shared: &Shared<S>,
     number: i32,
+    found: &[Position],
+    warm: Option<&[Position]>,
     cancel: &Stop,
-) -> Result<Option<Box<dyn Store>>, Error> {
+) -> Result<Refreshed, Error> {
+    if !shared.stage.is_stateful() || warm == Some(found) {
+        return Ok(Refreshed::Right);
+    }
+    Ok(restore(shared, number, cancel)?.map_or(Refreshed::Gone, Refreshed::Read))
+}
+
+/// Reads the state of a task up to the high watermark: an open transaction of a dead owner pins the last stable offset below state whose
+/// positions are committed. `None` where the task has none, or is not ours any more.
+fn restore<S: Transformer>(shared: &Shared<S>, number: i32, cancel: &Stop) -> Result<Option<Box<dyn Store>>, Error> {
     let Some(changelog) = shared.changelog() else { return Ok(None) };
     let started = Instant::now();
     let mut store = Memory::default();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 
 use super::fence::{earliest, open};
-use super::restore::{refuse_state_without_positions, restore};
+use super::restore::{Refreshed, refresh, refuse_state_without_positions};
 use super::{Lane, panic_text};
 use crate::config::StartFrom;
 use crate::error::Error;
@@ -110,7 +110,7 @@ impl<S: Transformer> Lane<S> {
             partitions: task.partitions.clone(),
             incarnation,
             cancel: task.cancel.clone(),
-            warm: self.output.states.is_open(number).then(|| task.committed.clone()).flatten(),
+            warm: self.warm(number),
         };
         let work = move || {
             match catch_unwind(AssertUnwindSafe(|| find(&shared, &start, &mut wait, &lane))) {
@@ -169,13 +169,11 @@ fn find<S: Transformer>(
         };
         if found.iter().all(Option::is_some) {
             let found: Vec<Position> = found.into_iter().flatten().collect();
-            let mut store = None;
-            if shared.stage.is_stateful() && warm.as_ref() != Some(&found) {
-                store = restore(shared, number, cancel)?;
-                if store.is_none() {
-                    return Ok(Found::Gone);
-                }
-            }
+            let store = match refresh(shared, number, &found, warm.as_deref(), cancel)? {
+                Refreshed::Right => None,
+                Refreshed::Read(store) => Some(store),
+                Refreshed::Gone => return Ok(Found::Gone),
+            };
             let queues = open(shared, number, partitions, incarnation, &found, lane)?;
             return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues, store)));
         }
