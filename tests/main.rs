@@ -13,7 +13,6 @@ mod harness;
 mod promise;
 mod promises;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -57,7 +56,8 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
         let body = move || match missing {
             Some(what) => Err(what.into()),
             None => {
-                context.timed(timed, || run(promise, kind, mode, &context));
+                let room = Room::new(Arc::clone(&context), kind, mode, promise.name);
+                context.timed(timed, || (promise.test)(&room));
                 Ok(())
             }
         };
@@ -68,22 +68,4 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
         .flat_map(|mode| promises::all().into_iter().filter(here(mode)).map(move |promise| trial(mode, "", promise)));
     let conformance = conformance::all().into_iter().filter(here(Mode::PLAIN));
     promises.chain(conformance.map(|promise| trial(Mode::PLAIN, "conformance::", promise))).collect()
-}
-
-/// How often a broker may fail us by a fault of its own.
-const BROKEN_BROKERS: usize = 5;
-
-/// A promise that fails over a fault of the broker's own, which the broker has logged, has not been tested: it is tested on a new one.
-fn run(promise: Promise, kind: Kind, mode: Mode, context: &Arc<Context>) {
-    let test = || (promise.test)(&Room::new(Arc::clone(context), kind, mode, promise.name));
-    for broken in 1.. {
-        let Err(panic) = catch_unwind(AssertUnwindSafe(test)) else { return };
-        let name = mode.named(promise.name);
-        if !context.discard_broken(kind, &name) || broken > BROKEN_BROKERS {
-            resume_unwind(panic);
-        }
-        eprintln!(
-            "{kind} lost the end of a transaction of {name} while it started (see its log); once more on a new broker"
-        );
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, io};
@@ -18,8 +17,6 @@ pub(crate) struct Context {
     count: OnceLock<PathBuf>,
     brokers: Vec<Brokers>,
     full: bool,
-    /// How many own brokers there have been.
-    owned: AtomicUsize,
     times: Mutex<Vec<(Duration, String)>>,
 }
 
@@ -55,7 +52,6 @@ impl Context {
             root,
             binary: OnceLock::new(),
             count: OnceLock::new(),
-            owned: AtomicUsize::new(0),
             brokers: brokers.collect(),
             times: Mutex::default(),
             full: env::var_os("WATTLE_FULL").is_some_and(|value| value == "1"),
@@ -97,23 +93,9 @@ impl Context {
         let mut own = self.brokers(kind).own.lock().unwrap_or_else(PoisonError::into_inner);
         match own.as_ref() {
             Some(broker) => broker.start_again(),
-            None => {
-                let number = self.owned.fetch_add(1, Ordering::Relaxed);
-                *own = Some(self.start(kind, &format!("own-{number}")));
-            }
+            None => *own = Some(self.start(kind, "own")),
         }
         OwnBroker(own)
-    }
-
-    /// Gives up the own broker if it has lost the end of a transaction of this test. The next test gets a new one.
-    pub(crate) fn discard_broken(&self, kind: Kind, name: &str) -> bool {
-        let mut own = self.brokers(kind).own.lock().unwrap_or_else(PoisonError::into_inner);
-        let broken = own.as_ref().is_some_and(|broker| broker.lost_an_end(name));
-        if broken && let Some(broker) = own.take() {
-            broker.start_again(); // the test may have ended between a kill and a start
-            broker.kill();
-        }
-        broken
     }
 
     /// Runs the test of this name and notes how long it took. One that fails says so anyway.

@@ -21,7 +21,7 @@ while read -r op pid; do
     drop) left=; for p in $pids; do [ "$p" = "$pid" ] || left="$left $p"; done; pids=$left ;;
   esac
 done
-for p in $pids $(cat "$0"/*/*/broker.pid 2>/dev/null); do kill -9 "$p" 2>/dev/null; done
+for p in $pids $(cat "$0"/*/*/{,controller/}broker.pid 2>/dev/null); do kill -9 "$p" 2>/dev/null; done
 [ "$WATTLE_KEEP" = 1 ] || rm -rf "$0" || { sleep 1; rm -rf "$0"; }
 "#;
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
@@ -12,6 +13,7 @@ use super::{Kind, Server};
 use crate::harness::mode::Protocol;
 use crate::harness::ports::free_ports;
 use crate::harness::proxy::Proxy;
+use crate::harness::wait::{PATIENCE, wait_until};
 use crate::harness::watchdog::Watchdog;
 
 /// What `scripts/kafka` starts.
@@ -23,62 +25,70 @@ pub(super) const KIND: Kind = Kind {
     new: |dir, watchdog| Ok(Box::new(Kafka::new(dir, watchdog)?)),
 };
 
-/// A single node in a folder. Its second listener is advertised behind a [`Proxy`].
+/// A broker and a controller, each in a folder and a process of its own. The broker's second listener is advertised behind a [`Proxy`].
+///
+/// Only the broker is killed, and it is started again when the controller has taken it for dead. A Kafka 4.3.1 completes the
+/// transactions that it finds half ended when it starts; if it knows itself as leader from before its death, then as no leader while it
+/// registers, the coordinator takes what has no leader for deleted and skips its markers: positions and outputs of a committed
+/// transaction stay pending for ever, and no client can tell. A broker that died some time ago finds no partition led by it, and gets
+/// all of them back at once.
 pub(crate) struct Kafka {
+    broker: Node,
+    controller: Node,
+    proxy: Proxy,
+    /// What the controller had logged when the broker was killed.
+    seen: AtomicUsize,
+}
+
+struct Node {
     dir: PathBuf,
     port: u16,
-    controller: u16,
-    proxy: Proxy,
+    cluster: String,
     watchdog: Arc<Watchdog>,
     pid: Mutex<Option<u32>>,
 }
 
-/// Short sessions and short back-offs: a fault's consequences come in seconds, and a killed broker may register again soon.
+/// Short sessions and short back-offs: a fault's consequences come in seconds.
 const SETTINGS: &str = "\
 group.min.session.timeout.ms=1000
 group.consumer.min.session.timeout.ms=1000
 group.consumer.session.timeout.ms=4000
 group.consumer.min.heartbeat.interval.ms=100
 group.consumer.heartbeat.interval.ms=500
-broker.session.timeout.ms=5000
-broker.heartbeat.interval.ms=25
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 log.cleaner.backoff.ms=500
 log.cleaner.dedupe.buffer.size=4194304
 log.initial.task.delay.ms=500
 ";
 
+/// Of both nodes. A broker that is silent for so long is taken for dead.
+const SESSION: &str = "\
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=100
+";
+
 impl Server for Kafka {
     fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.broker.port)
     }
 
     fn kill(&self) {
-        let pid = self.running().expect("the broker runs");
-        self.script("kill", &[]);
-        self.set_running(None);
-        self.watchdog.forget(pid);
+        self.seen.store(self.deaths(), Ordering::Relaxed);
+        self.broker.kill();
     }
 
     fn start_again(&self) {
         self.thaw(); // a test that failed may have left it frozen
-        self.script("start", &[&self.port.to_string()]);
-        let text = fs::read_to_string(self.dir.join("broker.pid")).expect("the script writes it");
-        let pid = text.trim().parse().expect("a pid");
-        self.set_running(Some(pid));
-        self.watchdog.add(pid);
+        self.controller.start();
+        if !self.broker.is_running() && self.broker.has_run() {
+            let seen = self.seen.load(Ordering::Relaxed);
+            wait_until("the controller takes the broker for dead", PATIENCE, || self.deaths() > seen);
+        }
+        self.broker.start();
     }
 
     fn proxy(&self) -> &Proxy {
         &self.proxy
-    }
-
-    /// A Kafka 4.3.1 that starts after `kill -9` completes the transactions that it finds half ended. Where it does not know the
-    /// partitions' leaders yet, it takes them for deleted and skips their markers: positions and outputs of a committed transaction stay
-    /// pending for ever, and no client can tell. It logs that.
-    fn lost_an_end(&self, name: &str) -> bool {
-        let log = fs::read_to_string(self.dir.join("broker.log")).unwrap_or_default();
-        log.lines().any(|line| line.contains("Couldn't find leader endpoint") && line.contains(&format!("{name}.")))
     }
 
     fn as_kafka(&self) -> Option<&Kafka> {
@@ -89,44 +99,89 @@ impl Server for Kafka {
 impl Kafka {
     /// Not started yet.
     fn new(dir: &Path, watchdog: Arc<Watchdog>) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
         let [port, controller, behind, front] = free_ports()?;
-        let settings = format!(
-            "{SETTINGS}\
-             listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{behind},CONTROLLER://127.0.0.1:{controller}\n\
+        let quorum = format!("{SESSION}controller.quorum.voters=2@127.0.0.1:{controller}\n");
+        let broker = format!(
+            "{SETTINGS}{quorum}process.roles=broker\n\
+             listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{behind}\n\
              advertised.listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{front}\n\
              listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT\n"
         );
-        fs::write(dir.join("extra.properties"), settings)?;
-        let proxy = Proxy::start(front, behind)?;
-        Ok(Kafka { dir: dir.to_owned(), port, controller, proxy, watchdog, pid: Mutex::new(None) })
+        let listener = format!("CONTROLLER://127.0.0.1:{controller}");
+        let roles = format!(
+            "{quorum}process.roles=controller\nnode.id=2\nlisteners={listener}\nadvertised.listeners={listener}\n"
+        );
+        let cluster = format!("Wattle{port:05}AAAAAAAAAAA");
+        let broker = Node::new(dir, port, &broker, &cluster, &watchdog)?;
+        let controller = Node::new(&dir.join("controller"), controller, &roles, &cluster, &watchdog)?;
+        Ok(Kafka { broker, controller, proxy: Proxy::start(front, behind)?, seen: AtomicUsize::new(0) })
     }
 
     /// Where its topics' files are.
     pub(crate) fn data(&self) -> PathBuf {
-        self.dir.join("data")
+        self.broker.dir.join("data")
     }
 
-    /// Stops it from running without ending it.
+    /// Stops it from running without ending it. The controller stops too, or it would take the broker for dead.
     pub(crate) fn freeze(&self) {
-        self.signal(Signal::SIGSTOP);
+        self.controller.signal(Signal::SIGSTOP);
+        self.broker.signal(Signal::SIGSTOP);
     }
 
     /// Lets it go on, if it runs.
     pub(crate) fn thaw(&self) {
-        self.signal(Signal::SIGCONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.running() {
-            kill(Pid::from_raw(i32::try_from(pid).expect("a pid fits")), signal).expect("the broker is there");
-        }
+        self.broker.signal(Signal::SIGCONT);
+        self.controller.signal(Signal::SIGCONT);
     }
 
     /// Runs one of Kafka's own tools and returns what it prints.
     pub(crate) fn tool(&self, class: &str, arguments: &[&str]) -> String {
-        let output = self.script("tool", &[&[class], arguments].concat());
+        let output = self.broker.script("tool", &[&[class], arguments].concat());
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// How often the controller has taken the broker for dead.
+    fn deaths(&self) -> usize {
+        let log = fs::read_to_string(self.controller.dir.join("broker.log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains("Fencing broker 1 ")).count()
+    }
+}
+
+impl Node {
+    fn new(dir: &Path, port: u16, settings: &str, cluster: &str, watchdog: &Arc<Watchdog>) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join("extra.properties"), settings)?;
+        let (dir, cluster) = (dir.to_owned(), cluster.to_owned());
+        Ok(Node { dir, port, cluster, watchdog: Arc::clone(watchdog), pid: Mutex::new(None) })
+    }
+
+    fn start(&self) {
+        self.script("start", &[&self.port.to_string()]);
+        let text = fs::read_to_string(self.dir.join("broker.pid")).expect("the script writes it");
+        let pid = text.trim().parse().expect("a pid");
+        self.set_running(Some(pid));
+        self.watchdog.add(pid);
+    }
+
+    fn kill(&self) {
+        let pid = self.running().expect("it runs");
+        self.script("kill", &[]);
+        self.set_running(None);
+        self.watchdog.forget(pid);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.running() {
+            kill(Pid::from_raw(i32::try_from(pid).expect("a pid fits")), signal).expect("it is there");
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.running().is_some()
+    }
+
+    fn has_run(&self) -> bool {
+        self.dir.join("data").exists()
     }
 
     fn running(&self) -> Option<u32> {
@@ -145,7 +200,7 @@ impl Kafka {
             .arg(command)
             .arg(&self.dir)
             .args(arguments)
-            .env("KAFKA_CONTROLLER_PORT", self.controller.to_string())
+            .env("KAFKA_CLUSTER_ID", &self.cluster)
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

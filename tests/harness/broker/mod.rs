@@ -55,11 +55,6 @@ pub(crate) trait Server: Send + Sync {
     /// Where clients connect whose requests are to be held.
     fn proxy(&self) -> &Proxy;
 
-    /// Whether it has lost the end of a transaction on topics that begin with `name`, through a fault of its own.
-    fn lost_an_end(&self, _name: &str) -> bool {
-        false
-    }
-
     /// For what only a Kafka can do.
     fn as_kafka(&self) -> Option<&Kafka> {
         None
@@ -106,11 +101,6 @@ impl Broker {
     pub(crate) fn start_again(&self) {
         self.server.start_again();
         self.cluster.group("warm-up").wait_coordinator();
-    }
-
-    /// See [`Server::lost_an_end`].
-    pub(crate) fn lost_an_end(&self, name: &str) -> bool {
-        self.server.lost_an_end(name)
     }
 
     /// Where clients connect whose requests are to be held.
