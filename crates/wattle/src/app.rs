@@ -127,13 +127,13 @@ impl AppBuilder {
 
     /// Most records of one transaction.
     pub fn max_poll_records(mut self, records: usize) -> Self {
-        self.config.batch.max_poll_records = records;
+        self.config.batch.max_poll_records = Some(records);
         self
     }
 
     /// Most bytes of keys and values that are read, and most that are written, in one transaction.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.config.batch.max_bytes = bytes;
+        self.config.batch.max_bytes = Some(bytes);
         self
     }
 

@@ -89,11 +89,11 @@ impl fmt::Debug for Delivery {
 /// decide about a busy one.
 #[derive(Clone, Debug)]
 pub struct BatchLimits {
-    /// Most records.
-    pub max_poll_records: usize,
+    /// Most records; `None`: 10 000, or 1 500 for each partition of the transaction where that is more, up to 100 000.
+    pub max_poll_records: Option<usize>,
     /// Most bytes of keys and values that are read, and most that are written, for one batch. A single record may
-    /// exceed it alone.
-    pub max_bytes: usize,
+    /// exceed it alone. `None`: 2 MiB, or 256 KiB for each partition of the transaction where that is more, up to 16 MiB.
+    pub max_bytes: Option<usize>,
     /// Longest time that records are processed before what is done is committed.
     pub max_processing_time: Duration,
     /// Wait this long for more records before a batch that is not full is committed.
@@ -103,10 +103,36 @@ pub struct BatchLimits {
 impl Default for BatchLimits {
     fn default() -> Self {
         BatchLimits {
-            max_poll_records: 10_000,
-            max_bytes: 2 << 20,
+            max_poll_records: None,
+            max_bytes: None,
             max_processing_time: Duration::from_secs(1),
             commit_interval: Duration::ZERO,
+        }
+    }
+}
+
+impl BatchLimits {
+    /// Most records of a batch of one partition.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.max_poll_records.unwrap_or(10_000)
+    }
+
+    /// Most bytes of a batch of one partition.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.max_bytes.unwrap_or(2 << 20)
+    }
+
+    /// Those of a transaction over so many partitions. Each of them costs it about half a millisecond, as much as some hundred records: in
+    /// small batches most of the time would be spent on that.
+    pub(crate) fn over(&self, partitions: usize) -> Self {
+        let records = (1_500 * partitions).clamp(self.records(), 100_000.max(self.records()));
+        let bytes = (partitions << 18).clamp(self.bytes(), (16 << 20).max(self.bytes()));
+        BatchLimits {
+            max_poll_records: self.max_poll_records.or(Some(records)),
+            max_bytes: self.max_bytes.or(Some(bytes)),
+            ..self.clone()
         }
     }
 }
@@ -274,7 +300,7 @@ impl WorkerConfig {
                     .push(format!("changelog_topic {changelog} is an input or output topic too: choose another one"));
             }
         }
-        if self.batch.max_poll_records == 0 {
+        if self.batch.max_poll_records == Some(0) {
             problems.push("max_poll_records must be at least 1".to_owned());
         }
         if matches!(self.delivery, Delivery::ExactlyOnce { .. })
@@ -359,6 +385,15 @@ pub fn property_problem(role: ClientRole, name: &str, value: &str) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn default_limits_of_a_batch_grow_with_its_partitions_and_those_that_were_set_do_not() {
+        let default = |partitions| BatchLimits::default().over(partitions);
+        assert_eq!((default(4).records(), default(64).records(), default(500).records()), (10_000, 96_000, 100_000));
+        assert_eq!((default(4).bytes(), default(32).bytes(), default(500).bytes()), (2 << 20, 8 << 20, 16 << 20));
+        let set = BatchLimits { max_poll_records: Some(5), max_bytes: Some(32 << 20), ..BatchLimits::default() };
+        assert_eq!((set.over(64).records(), set.over(500).bytes()), (5, 32 << 20));
+    }
 
     #[test]
     fn all_problems_are_reported_at_once() {

@@ -130,7 +130,7 @@ impl<R: BufRead + Send> Source for FileSource<R> {
         if let Some(trail) = &mut self.trail {
             trail.begin_batch();
         }
-        while batch.len() < limits.max_poll_records && batch.byte_len() < limits.max_bytes {
+        while batch.len() < limits.records() && batch.byte_len() < limits.bytes() {
             match self.read_line() {
                 Ok(true) if self.line.trim_ascii().is_empty() => {}
                 Ok(true) => {
@@ -242,7 +242,7 @@ mod tests {
 
     fn lines(text: &[u8], max_poll_records: usize) -> Vec<Vec<(i64, String)>> {
         let mut source = FileSource::new("f".into(), text);
-        let limits = BatchLimits { max_poll_records, ..BatchLimits::default() };
+        let limits = BatchLimits { max_poll_records: Some(max_poll_records), ..BatchLimits::default() };
         let mut batches = Vec::new();
         loop {
             let mut batch = Batch::new(source.topics());

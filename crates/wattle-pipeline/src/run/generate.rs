@@ -37,10 +37,7 @@ impl Source for GenerateSource {
         let default = if self.input.interval.is_some() { 1 } else { u64::MAX };
         let size = self.input.batch_size.unwrap_or(default).min(left);
         self.before = self.made;
-        while self.made - self.before < size
-            && batch.len() < limits.max_poll_records
-            && batch.byte_len() < limits.max_bytes
-        {
+        while self.made - self.before < size && batch.len() < limits.records() && batch.byte_len() < limits.bytes() {
             batch.push(0, &record(&self.input.value, i64::try_from(self.made).unwrap_or(i64::MAX)));
             self.made += 1;
         }
@@ -88,7 +85,7 @@ mod tests {
     }
 
     fn fills(source: &mut GenerateSource, calls: usize) -> Vec<(Vec<i64>, Fill)> {
-        let limits = BatchLimits { max_poll_records: 5, ..BatchLimits::default() };
+        let limits = BatchLimits { max_poll_records: Some(5), ..BatchLimits::default() };
         let call = |_| {
             let mut batch = Batch::new(source.topics());
             let fill = source.fill(&mut batch, &limits).unwrap();

@@ -118,10 +118,10 @@ fn limits(field: &Field, input: Option<&Input>) -> BatchLimits {
     let mut limits = BatchLimits::default();
     let Some(mut map) = Map::of(field) else { return limits };
     if let Some(records) = map.get("max_poll_records").and_then(|field| field.count()) {
-        limits.max_poll_records = usize::try_from(records).unwrap_or(usize::MAX);
+        limits.max_poll_records = Some(usize::try_from(records).unwrap_or(usize::MAX));
     }
     if let Some(bytes) = map.get("max_bytes").and_then(|field| field.size()) {
-        limits.max_bytes = bytes;
+        limits.max_bytes = Some(bytes);
     }
     if let Some(time) = map.get("max_processing_time").and_then(|field| field.duration()) {
         limits.max_processing_time = time;

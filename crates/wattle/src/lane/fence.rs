@@ -1,7 +1,7 @@
 //! Starting a task, strictly in this order: fence, stable positions, seek. Nothing is produced before the fence (W1), and the
 //! positions are read after it, so that a commit of the owner before us is either in them or can never happen.
 
-use std::thread::Thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::commit::Outcome;
@@ -126,9 +126,10 @@ impl<S: Transformer> Lane<S> {
 
     fn begin(&mut self, number: i32, found: &[Position], fenced_now: bool, started: Instant) -> Result<(), Error> {
         let task = &self.tasks[&number];
-        let lane = std::thread::current();
-        let queues = open(&self.shared, number, &task.partitions, task.incarnation, found, &lane)?;
-        if let Some(queues) = queues {
+        let places = task.partitions.iter().cloned().zip(found.iter().copied()).collect();
+        let opening = Opening { number, incarnation: task.incarnation, places };
+        let queues = open(&self.shared, &[opening], &thread::current())?;
+        if let Some(queues) = queues.into_iter().flatten().next() {
             let transactional = matches!(self.committer, Committer::Transactions { .. });
             let producer = transactional.then_some(if fenced_now { "new" } else { "kept" });
             self.begun(number, found, queues, producer, started);
@@ -141,7 +142,7 @@ impl<S: Transformer> Lane<S> {
         &mut self,
         number: i32,
         found: &[Position],
-        queues: Vec<PartitionQueue<Router>>,
+        queues: Queues,
         producer: Option<&str>,
         started: Instant,
     ) {
@@ -175,36 +176,42 @@ pub(super) fn earliest<L: RebalanceListener>(
     first.collect()
 }
 
-/// Seeks to a task's positions and resumes; its queues wake `lane`. `None` where it is not ours any more.
-pub(super) fn open<S>(
-    shared: &Shared<S>,
-    number: i32,
-    partitions: &[TopicPartition],
-    incarnation: Incarnation,
-    found: &[Position],
-    lane: &Thread,
-) -> Result<Option<Vec<PartitionQueue<Router>>>, Error> {
-    if !shared.assignment.is_current(number, incarnation) {
+/// A task that is to begin at these positions.
+pub(super) struct Opening {
+    pub(super) number: i32,
+    pub(super) incarnation: Incarnation,
+    pub(super) places: Vec<(TopicPartition, Position)>,
+}
+
+/// The queues of a task's partitions.
+pub(super) type Queues = Vec<PartitionQueue<Router>>;
+
+/// Seeks to the positions of tasks and resumes; their queues wake `lane`. `None` where one is not ours any more: none of them begins.
+pub(super) fn open<S>(shared: &Shared<S>, tasks: &[Opening], lane: &Thread) -> Result<Option<Vec<Queues>>, Error> {
+    let ours = || tasks.iter().all(|task| shared.assignment.is_current(task.number, task.incarnation));
+    if !ours() {
         return Ok(None);
     }
-    let places: Vec<_> = partitions.iter().cloned().zip(found.iter().copied()).collect();
+    let places: Vec<_> = tasks.iter().flat_map(|task| task.places.iter().cloned()).collect();
+    if places.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
     for (partition, position) in &places {
         positions::check_range(&shared.view, &shared.config.group, partition, *position)?;
     }
-    let failed = |what: &str| format!("{}: {what} {}", shared.task(number), positions::names(partitions));
-    let queues = partitions.iter().map(|(topic, partition)| {
+    let failed = |what: &str, source| {
+        let partitions: Vec<_> = places.iter().map(|(partition, _)| partition.clone()).collect();
+        Error::Kafka { what: format!("{}: {what} {}", shared.config.name, positions::names(&partitions)), source }
+    };
+    let split = |((topic, partition), _): &(TopicPartition, Position)| {
         let lane = lane.clone();
         shared.consumer.split(topic, *partition, move || lane.unpark())
-    });
-    let queues = queues
-        .collect::<Result<_, _>>()
-        .map_err(|source| Error::Kafka { what: failed("split the queues of"), source })?;
+    };
+    let queues = tasks.iter().map(|task| task.places.iter().map(split).collect());
+    let queues = queues.collect::<Result<_, _>>().map_err(|source| failed("split the queues of", source))?;
     if let Err(source) = shared.consumer.begin(&places, SEEK) {
         // A rebalance may take the partitions away between the check and the seek; then the seek had nothing to seek in.
-        if !shared.assignment.is_current(number, incarnation) {
-            return Ok(None);
-        }
-        return Err(Error::Kafka { what: failed("seek in"), source });
+        return if ours() { Err(failed("seek in", source)) } else { Ok(None) };
     }
     Ok(Some(queues))
 }

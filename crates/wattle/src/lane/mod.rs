@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use commit::refusal;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 
-use crate::config::{Delivery, TransactionScope};
+use crate::config::{BatchLimits, Delivery, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
@@ -28,7 +28,7 @@ use crate::task::process::{self, Done};
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Router, Shared, Stop};
 use commit::Outcome;
-use starter::{Report, Waits};
+use starter::{Report, Starter, Waits};
 
 /// With nothing to do, positions that only markers have moved are committed after this time.
 const QUIET: Duration = Duration::from_secs(1);
@@ -58,8 +58,8 @@ pub(crate) struct Lane<S: Transformer> {
     inbox: Receiver<Command>,
     committer: Committer,
     tasks: BTreeMap<i32, Task<Router>>,
-    /// In scope `worker`: those that start a task right now.
-    starters: BTreeMap<i32, JoinHandle<()>>,
+    /// In scope `worker`: those that start tasks right now.
+    starters: Vec<Starter>,
     waits: Waits,
     reports: (Sender<Report>, Receiver<Report>),
     fences: Fences,
@@ -89,7 +89,7 @@ impl<S: Transformer> Lane<S> {
             inbox,
             committer,
             tasks: BTreeMap::new(),
-            starters: BTreeMap::new(),
+            starters: Vec::new(),
             waits: Waits::new(),
             reports: channel(),
             fences: Fences::default(),
@@ -191,7 +191,7 @@ impl<S: Transformer> Lane<S> {
     /// Takes records until every queue is empty or the batch is full. Queues take turns, so that a full one does not hold the
     /// others up.
     fn fill(&mut self) -> Result<(), Error> {
-        let limits = &self.shared.config.batch;
+        let limits = self.limits();
         self.batch.clear();
         let running = || self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running);
         let queues: Vec<_> = running()
@@ -210,8 +210,8 @@ impl<S: Transformer> Lane<S> {
         let deadline = Instant::now() + limits.commit_interval;
         let mut empty = 0;
         loop {
-            let room = limits.max_poll_records - self.batch.len();
-            if room == 0 || self.batch.byte_len() >= limits.max_bytes {
+            let room = limits.records() - self.batch.len();
+            if room == 0 || self.batch.byte_len() >= limits.bytes() {
                 return Ok(());
             }
             let (task, topic, queue, from) = queues[self.turn % queues.len()];
@@ -236,11 +236,16 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
+    fn limits(&self) -> BatchLimits {
+        self.shared.config.batch.over(self.in_state(Lifecycle::Running).len() * self.shared.topics.len())
+    }
+
     /// Processes and commits the batch, in as many transactions as the limits ask for. Where a task is taken away meanwhile, the others
     /// of the lane go on: their records run again without those of that task.
     fn run_batch(&mut self) -> Result<(), Error> {
         self.batch.order();
         let shared = self.shared.clone();
+        let limits = self.limits();
         let mut committed = 0;
         loop {
             self.keep_running(committed);
@@ -255,7 +260,7 @@ impl<S: Transformer> Lane<S> {
                 &self.batch,
                 0,
                 &mut self.output,
-                &shared.config.batch,
+                &limits,
                 dead_letters,
                 &self.runtime,
                 |task| &tasks[&task].cancel,

@@ -1,35 +1,43 @@
-//! Starting a task beside its lane, in scope `worker`: what it has to wait for holds up no other task of the lane. The order is that of
+//! Starting tasks beside their lane, in scope `worker`: what one has to wait for holds up no other task of the lane. The order is that of
 //! [`super::fence`]: the lane has fenced before a starter is sent, and commits first positions itself.
 //!
+//! Tasks that come together are started together, by one starter with one question: most often all positions are stable. Where one is held
+//! open, each task has a starter of its own from then on, which asks once and ends, so that the next task has its turn; there are
+//! at most [`STARTERS`] at a time. So it is for a task with state too, which takes long to restore.
+//!
 //! A task has at most one starter: the queues of an older one would take the wake-up from those of the newer one when they are dropped.
-//! There are at most [`STARTERS`] at a time. One that finds a position held open ends, so that the next task has its turn.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{self, Thread};
+use std::thread::{self, JoinHandle, Thread};
 
-use super::fence::{earliest, open};
+use super::fence::{Opening, Queues, earliest, open};
 use super::restore::{Refreshed, refresh, refuse_state_without_positions};
 use super::{Lane, panic_text};
 use crate::config::StartFrom;
 use crate::error::Error;
-use crate::kafka::{PartitionQueue, Position, TopicPartition};
+use crate::kafka::{Position, TopicPartition};
 use crate::stage::Transformer;
 use crate::state::Store;
 use crate::task::Lifecycle;
 use crate::task::positions::Wait;
-use crate::worker::{Incarnation, Router, Shared, Stop};
+use crate::worker::{Incarnation, Shared, Stop};
 
 /// A process with hundreds of partitions shall not need a thread for each of them at once.
 const STARTERS: usize = 16;
 
-/// What a starter has to tell its lane.
+/// One that runs.
+pub(super) struct Starter {
+    tasks: Vec<i32>,
+    thread: JoinHandle<()>,
+}
+
+/// What a starter has to tell its lane, of all its tasks in their order.
 pub(super) struct Report {
-    number: i32,
-    incarnation: Incarnation,
+    tasks: Vec<(i32, Incarnation)>,
     wait: Wait,
-    found: Found,
+    found: Vec<Found>,
 }
 
 /// Waits of tasks that have no starter at the moment. One of an older incarnation does not count.
@@ -38,7 +46,7 @@ pub(super) type Waits = BTreeMap<i32, (Incarnation, Wait)>;
 enum Found {
     /// The task is at these positions, sought and resumed.
     /// With its state, where it keeps some and what it had is not right any more.
-    Ready(Vec<Position>, Vec<PartitionQueue<Router>>, Option<Box<dyn Store>>),
+    Ready(Vec<Position>, Queues, Option<Box<dyn Store>>),
     /// The group has no positions: these come first.
     First(Vec<(TopicPartition, Position)>),
     /// Not yet: a transaction holds a position open, or the coordinator does not answer.
@@ -51,44 +59,52 @@ impl<S: Transformer> Lane<S> {
     /// Takes over what starters have found, and sends new ones to tasks that need them, those first that have asked least.
     pub(super) fn start_beside(&mut self) -> Result<(), Error> {
         self.read_reports()?;
-        let mut ready: Vec<(usize, i32)> = Vec::new();
+        let (mut new, mut waiting) = (Vec::new(), Vec::new());
         for number in self.in_state(Lifecycle::Starting) {
             let incarnation = self.tasks[&number].incarnation;
-            if self.starters.contains_key(&number) || !self.shared.assignment.is_current(number, incarnation) {
+            let has_starter = self.starters.iter().any(|starter| starter.tasks.contains(&number));
+            if has_starter || !self.shared.assignment.is_current(number, incarnation) {
                 continue;
             }
-            let wait = self.waits.get(&number).filter(|(of, _)| *of == incarnation);
-            ready.push((wait.map_or(0, |(_, wait)| wait.asked), number));
+            match self.waits.get(&number).filter(|(of, _)| *of == incarnation) {
+                Some((_, wait)) => waiting.push((wait.asked, number)),
+                None => new.push(number),
+            }
         }
-        ready.sort_unstable();
-        for (_, number) in ready.into_iter().take(STARTERS.saturating_sub(self.starters.len())) {
+        waiting.sort_unstable();
+        let alone = self.shared.stage.is_stateful();
+        let new = new.chunks(if alone { 1 } else { usize::MAX }).map(<[i32]>::to_vec);
+        let chunks: Vec<_> = new.chain(waiting.into_iter().map(|(_, number)| vec![number])).collect();
+        for tasks in chunks.into_iter().take(STARTERS.saturating_sub(self.starters.len())) {
             self.fence()?;
-            self.send_starter(number)?;
+            self.send_starter(&tasks)?;
         }
         Ok(())
     }
 
     fn read_reports(&mut self) -> Result<(), Error> {
         let mut first = Vec::new();
-        while let Ok(Report { number, incarnation, wait, found }) = self.reports.1.try_recv() {
-            if let Some(starter) = self.starters.remove(&number) {
+        while let Ok(Report { tasks, wait, found }) = self.reports.1.try_recv() {
+            if let Some(index) = self.starters.iter().position(|starter| starter.tasks.contains(&tasks[0].0)) {
                 // It ends with its report; a panic was caught.
-                drop(starter.join());
+                drop(self.starters.swap_remove(index).thread.join());
             }
-            let task = &self.tasks[&number];
-            let awaited = task.lifecycle() == Lifecycle::Starting
-                && task.incarnation == incarnation
-                && self.shared.assignment.is_current(number, incarnation);
-            match found {
-                Found::Ready(positions, queues, store) if awaited => {
-                    if let Some(store) = store {
-                        self.output.states.open(number, store);
+            for ((number, incarnation), found) in tasks.into_iter().zip(found) {
+                let task = &self.tasks[&number];
+                let awaited = task.lifecycle() == Lifecycle::Starting
+                    && task.incarnation == incarnation
+                    && self.shared.assignment.is_current(number, incarnation);
+                match found {
+                    Found::Ready(positions, queues, store) if awaited => {
+                        if let Some(store) = store {
+                            self.output.states.open(number, store);
+                        }
+                        self.begun(number, &positions, queues, None, wait.started);
                     }
-                    self.begun(number, &positions, queues, None, wait.started);
+                    Found::First(positions) if awaited => first.extend(positions),
+                    Found::Pending if awaited => drop(self.waits.insert(number, (incarnation, wait))),
+                    Found::Ready(..) | Found::First(_) | Found::Pending | Found::Gone => {}
                 }
-                Found::First(positions) if awaited => first.extend(positions),
-                Found::Pending if awaited => drop(self.waits.insert(number, (incarnation, wait))),
-                Found::Ready(..) | Found::First(_) | Found::Pending | Found::Gone => {}
             }
         }
         if !first.is_empty() {
@@ -99,48 +115,57 @@ impl<S: Transformer> Lane<S> {
         Ok(())
     }
 
-    fn send_starter(&mut self, number: i32) -> Result<(), Error> {
+    fn send_starter(&mut self, tasks: &[i32]) -> Result<(), Error> {
         let (shared, reports, lane) = (self.shared.clone(), self.reports.0.clone(), thread::current());
-        let task = &self.tasks[&number];
-        let incarnation = task.incarnation;
-        let before = self.waits.remove(&number).filter(|(of, _)| *of == incarnation);
+        let starts: Vec<_> = tasks.iter().map(|number| self.start_of(*number)).collect();
+        let ids: Vec<_> = starts.iter().map(|start| (start.number, start.incarnation)).collect();
+        // Those that have waited before come alone.
+        let before = self.waits.remove(&tasks[0]).filter(|(of, _)| *of == starts[0].incarnation);
         let mut wait = before.map_or_else(Wait::begin, |(_, wait)| wait);
-        let start = Start {
-            number,
-            partitions: task.partitions.clone(),
-            incarnation,
-            cancel: task.cancel.clone(),
-            warm: self.warm(number),
-        };
         let work = move || {
-            match catch_unwind(AssertUnwindSafe(|| find(&shared, &start, &mut wait, &lane))) {
+            let find = || match &starts[..] {
+                [start] => Ok(vec![find(&shared, start, &mut wait, &lane)?]),
+                starts => find_together(&shared, starts, &mut wait, &lane),
+            };
+            match catch_unwind(AssertUnwindSafe(find)) {
                 // A lane that is gone waits for nothing.
-                Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, wait, found })),
+                Ok(Ok(found)) => drop(reports.send(Report { tasks: ids, wait, found })),
                 Ok(Err(error)) => shared.fatal.raise(error),
                 Err(panic) => {
-                    let what = format!("starting {}", shared.task(number));
+                    let what = format!("starting {}", shared.task(ids[0].0));
                     shared.fatal.raise(Error::Panic { what, message: panic_text(panic.as_ref()) });
                 }
             }
             lane.unpark();
         };
-        let starter = thread::Builder::new()
-            .name(format!("start-{number}"))
+        let thread = thread::Builder::new()
+            .name(format!("start-{}", tasks[0]))
             .spawn(work)
-            .map_err(|source| Error::Io { what: format!("start the thread that starts task {number}"), source })?;
-        self.starters.insert(number, starter);
+            .map_err(|source| Error::Io { what: format!("start the thread that starts task {}", tasks[0]), source })?;
+        self.starters.push(Starter { tasks: tasks.to_vec(), thread });
         Ok(())
+    }
+
+    fn start_of(&self, number: i32) -> Start {
+        let task = &self.tasks[&number];
+        Start {
+            number,
+            partitions: task.partitions.clone(),
+            incarnation: task.incarnation,
+            cancel: task.cancel.clone(),
+            warm: self.warm(number),
+        }
     }
 
     /// Returns when no starter is left. They end when their tasks are not ours any more.
     pub(super) fn join_starters(&mut self) {
-        for (_, starter) in std::mem::take(&mut self.starters) {
-            drop(starter.join());
+        for starter in std::mem::take(&mut self.starters) {
+            drop(starter.thread.join());
         }
     }
 }
 
-/// The task that a starter starts.
+/// A task that a starter starts.
 struct Start {
     number: i32,
     partitions: Vec<TopicPartition>,
@@ -148,6 +173,38 @@ struct Start {
     cancel: Stop,
     /// Positions at which the state that the lane has of it is right.
     warm: Option<Vec<Position>>,
+}
+
+impl Start {
+    fn opening(&self, found: &[Position]) -> Opening {
+        let places = self.partitions.iter().cloned().zip(found.iter().copied()).collect();
+        Opening { number: self.number, incarnation: self.incarnation, places }
+    }
+}
+
+/// Starts tasks without state at once. Those for which it is not as simple as that are left to starters of their own.
+fn find_together<S: Transformer>(
+    shared: &Arc<Shared<S>>,
+    starts: &[Start],
+    wait: &mut Wait,
+    lane: &Thread,
+) -> Result<Vec<Found>, Error> {
+    let pending = || starts.iter().map(|_| Found::Pending).collect::<Vec<_>>();
+    let partitions: Vec<_> = starts.iter().flat_map(|start| start.partitions.iter().cloned()).collect();
+    let Some(positions) = wait.ask(shared, "all new tasks", &partitions)? else { return Ok(pending()) };
+    let topics = shared.topics.len();
+    let known: Vec<Option<Vec<Position>>> = positions.chunks(topics).map(|of| of.iter().copied().collect()).collect();
+    let ready = starts.iter().zip(&known).filter_map(|(start, found)| found.as_ref().map(|found| start.opening(found)));
+    let Some(queues) = open(shared, &ready.collect::<Vec<_>>(), lane)? else { return Ok(pending()) };
+    let mut queues = queues.into_iter();
+    let found = starts.iter().zip(known).zip(positions.chunks(topics)).map(|((start, known), found)| match known {
+        Some(known) => Ok(queues.next().map_or(Found::Pending, |queues| Found::Ready(known, queues, None))),
+        None if shared.config.start_from == StartFrom::Earliest => {
+            Ok(Found::First(earliest(&shared.consumer, &start.partitions, found)?))
+        }
+        None => Ok(Found::Pending),
+    });
+    found.collect()
 }
 
 fn find<S: Transformer>(
@@ -174,7 +231,8 @@ fn find<S: Transformer>(
                 Refreshed::Read(store) => Some(store),
                 Refreshed::Gone => return Ok(Found::Gone),
             };
-            let queues = open(shared, number, partitions, incarnation, &found, lane)?;
+            let queues = open(shared, &[start.opening(&found)], lane)?;
+            let queues = queues.into_iter().flatten().next();
             return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues, store)));
         }
         refuse_state_without_positions(shared, number, &found, cancel)?;

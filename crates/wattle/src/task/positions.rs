@@ -41,6 +41,7 @@ pub(crate) fn stable<S>(
 }
 
 /// A wait for stable positions: between two questions others may have their turn.
+#[derive(Clone, Copy)]
 pub(crate) struct Wait {
     pub(crate) started: Instant,
     /// Questions so far.

@@ -53,7 +53,7 @@ pub(crate) fn run<'a, S: Transformer>(
             return Ok(None);
         }
         let cut = index > from
-            && (output.byte_len() >= limits.max_bytes
+            && (output.byte_len() >= limits.bytes()
                 || (index % 64 == 0 && started.elapsed() >= limits.max_processing_time));
         if cut {
             return Ok(Some(Done { until: index, dead_letters }));

@@ -92,7 +92,7 @@ impl<S: Transformer> StageDriver<S> {
         self.output.clear();
         self.open_states(&batch);
         let limits = BatchLimits {
-            max_bytes: usize::MAX,
+            max_bytes: Some(usize::MAX),
             max_processing_time: std::time::Duration::MAX,
             ..BatchLimits::default()
         };
