@@ -135,6 +135,8 @@ promises! {
         a_broker_that_cannot_be_is_refused_with_the_place (embedded only: "the command is the broker"),
         a_corrupt_journal_is_refused_with_the_byte (embedded only: "the command is the broker"),
         a_broker_process_that_is_killed_again_and_again_loses_and_doubles_nothing (embedded only: "the command is the broker");
+    inspect:
+        an_inspection_shows_where_an_application_stands_and_a_reset_lets_it_begin_anew;
     state (each scope):
         counts_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),
         state_without_positions_is_refused (classic only: "the example has no such option");

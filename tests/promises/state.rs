@@ -13,7 +13,7 @@ use crate::harness::wait::{PATIENCE, wait_until};
 
 const PARTITIONS: i32 = 6;
 
-fn start(room: &Room, input: &str, output: &str) -> Process {
+pub(super) fn start(room: &Room, input: &str, output: &str) -> Process {
     let (brokers, id) = (room.broker().address(), room.group());
     let scope = if room.mode().is_worker() { "worker" } else { "task" };
     let place = ["--brokers", &brokers, "--input", input, "--output", output];
@@ -44,7 +44,7 @@ pub(super) fn counts_have_no_gap_and_no_repeat_over_kills(room: &Room) {
     }
 }
 
-fn assert_counts(room: &Room, output: &str, partitions: i32, total: u64) {
+pub(super) fn assert_counts(room: &Room, output: &str, partitions: i32, total: u64) {
     let mut counts: BTreeMap<(String, u64), u64> = BTreeMap::new();
     let mut seen = vec![false; usize::try_from(total).expect("fits")];
     read(room.cluster(), output, ReadCommitted, |message| {

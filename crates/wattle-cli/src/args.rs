@@ -40,6 +40,13 @@ Keys and header values are strings, base64 or null.
 
 Records of open and aborted transactions are not shown, no consumer group is used, and no topic is created.";
 
+const AFTER_INSPECT: &str = "\
+Nothing is joined, fenced or changed by looking. The changelog is read to its end, which takes its time where it is long. A lag counts \
+the markers of transactions as well.";
+
+const AFTER_RESET: &str = "\
+It is refused while the group has members. What was written to output topics stays: an application that begins anew writes it again.";
+
 /// Processes Kafka streams exactly once: the position of a record commits in the same transaction as its results.
 #[derive(Debug, Parser)]
 #[command(name = "wattle", version, max_term_width = 110, after_help = format!("{AFTER_MAIN}\n\n{EXIT_CODES}"))]
@@ -61,6 +68,12 @@ pub(crate) enum Command {
     /// Print a topic's committed records as JSON, one object a line
     #[command(after_help = format!("{}\n\n{EXIT_CODES}", AFTER_TAIL))]
     Tail(TailArgs),
+    /// Show where an application stands: members, positions, state, open transactions
+    #[command(after_help = format!("{AFTER_INSPECT}\n\n{EXIT_CODES}"))]
+    Inspect(InspectArgs),
+    /// Make an application begin anew: remove its positions and its changelog (says what it would do, unless told to do it)
+    #[command(after_help = format!("{AFTER_RESET}\n\n{EXIT_CODES}"))]
+    Reset(ResetArgs),
     /// Run the embedded broker alone, for any Kafka tool (development only)
     #[command(after_help = format!("{AFTER_BROKER}\n\n{EXIT_CODES}"))]
     Broker(BrokerArgs),
@@ -103,6 +116,43 @@ pub(crate) struct TailArgs {
     /// A file with further librdkafka properties, one key=value a line, for example for TLS and SASL
     #[arg(long, value_name = "FILE")]
     pub(crate) client_file: Option<PathBuf>,
+}
+
+/// An application and its cluster.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The application id, or a pipeline's consumer group
+    #[arg(value_name = "APPLICATION")]
+    pub(crate) application: String,
+    /// Its changelog topic [default: APPLICATION-changelog]
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) changelog: Option<String>,
+    #[command(flatten)]
+    pub(crate) brokers: Brokers,
+    /// A file with further librdkafka properties, one key=value a line, for example for TLS and SASL
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the state of every key instead, as JSON, one object a line
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) states: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResetArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Do it; the application must be stopped
+    #[arg(long)]
+    pub(crate) execute: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! A record as one JSON line that loses nothing.
+//! A record, or a state, as one JSON line that loses nothing.
 
 use std::borrow::Cow;
 
@@ -95,6 +95,18 @@ impl Serialize for Value<'_> {
             Value::Other(text) => text.serialize(serializer),
         }
     }
+}
+
+/// The state of a key, as one line without its end.
+pub(crate) fn state_line(task: i32, key: &[u8], state: &[u8]) -> String {
+    #[derive(Serialize)]
+    struct State<'a> {
+        task: i32,
+        key: Text<'a>,
+        state: Value<'a>,
+    }
+    let line = State { task, key: Text::of(key), state: Value::of(state) };
+    serde_json::to_string(&line).expect("a line has no maps with keys that are not strings")
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! The `wattle` command: `run` and `check` pipelines, `tail` a topic, serve as a `broker`.
+//! The `wattle` command: `run` and `check` pipelines, `tail` a topic, `inspect` and `reset` an application, serve as
+//! a `broker`.
 
 mod args;
 mod broker;
 mod check;
 mod embedded;
 mod failure;
+mod inspect;
 mod json;
 mod log;
 mod run;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, &mut status, &mut embedded),
         Command::Check(args) => check::run(&args),
         Command::Tail(args) => tail::run(&args, &status, &mut embedded),
+        Command::Inspect(args) => inspect::inspect(&args, &status, &mut embedded),
+        Command::Reset(args) => inspect::reset(&args, &status, &mut embedded),
         Command::Broker(args) => broker::run(&args, status),
     };
     let code = match result {

@@ -99,7 +99,7 @@ fn has_reader() -> io::Result<()> {
 }
 
 /// Reads `key=value` lines; blank lines and lines that begin with `#` say nothing.
-fn client_file(path: &Path) -> Result<ClientProperties, Failure> {
+pub(crate) fn client_file(path: &Path) -> Result<ClientProperties, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::refused(format!("cannot read the client file {}: {error}", path.display())))?;
     let mut properties = ClientProperties::new();

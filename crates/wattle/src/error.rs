@@ -102,7 +102,9 @@ pub enum Error {
     },
     /// The group has no positions of a task whose state is there.
     #[error(
-        "task {task}: the group {group} has no committed positions of its partitions, while {changelog}/{task} holds the state of {keys} keys.          Starting from the beginning would process records again on top of it. Stop all processes, then either set the positions with          kafka-consumer-groups --group {group} --reset-offsets, or delete the topic {changelog} to start anew"
+        "task {task}: the group {group} has no committed positions of its partitions, while {changelog}/{task} holds the state of {keys} keys. \
+         Starting from the beginning would process records again on top of it. Stop all processes, then either set the positions with \
+         kafka-consumer-groups --group {group} --reset-offsets, or begin anew with  wattle reset {group}"
     )]
     StateWithoutPositions {
         /// The partition's number.

@@ -10,6 +10,7 @@
 //! librdkafka. A [`Source`] that is not a topic takes a shorter way, and `extract` keeps its position.
 
 mod app;
+mod application;
 mod config;
 mod error;
 mod extract;
@@ -25,6 +26,7 @@ pub mod testing;
 mod worker;
 
 pub use app::{App, AppBuilder};
+pub use application::{Application, ChangelogView, Inspection, MemberView, PositionView};
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,

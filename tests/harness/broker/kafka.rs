@@ -48,7 +48,7 @@ struct Node {
     pid: Mutex<Option<u32>>,
 }
 
-/// Short sessions and short back-offs: a fault's consequences come in seconds.
+/// Of both nodes. Short sessions and short back-offs: a fault's consequences come in seconds.
 const SETTINGS: &str = "\
 group.min.session.timeout.ms=1000
 group.consumer.min.session.timeout.ms=1000
@@ -59,10 +59,6 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 log.cleaner.backoff.ms=500
 log.cleaner.dedupe.buffer.size=4194304
 log.initial.task.delay.ms=500
-";
-
-/// Of both nodes. A broker that is silent for so long is taken for dead.
-const SESSION: &str = "\
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=100
 ";
@@ -100,16 +96,16 @@ impl Kafka {
     /// Not started yet.
     fn new(dir: &Path, watchdog: Arc<Watchdog>) -> io::Result<Self> {
         let [port, controller, behind, front] = free_ports()?;
-        let quorum = format!("{SESSION}controller.quorum.voters=2@127.0.0.1:{controller}\n");
+        let common = format!("{SETTINGS}controller.quorum.voters=2@127.0.0.1:{controller}\n");
         let broker = format!(
-            "{SETTINGS}{quorum}process.roles=broker\n\
+            "{common}process.roles=broker\n\
              listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{behind}\n\
              advertised.listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{front}\n\
              listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT\n"
         );
         let listener = format!("CONTROLLER://127.0.0.1:{controller}");
         let roles = format!(
-            "{quorum}process.roles=controller\nnode.id=2\nlisteners={listener}\nadvertised.listeners={listener}\n"
+            "{common}process.roles=controller\nnode.id=2\nlisteners={listener}\nadvertised.listeners={listener}\n"
         );
         let cluster = format!("Wattle{port:05}AAAAAAAAAAA");
         let broker = Node::new(dir, port, &broker, &cluster, &watchdog)?;

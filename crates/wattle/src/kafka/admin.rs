@@ -152,11 +152,33 @@ impl Admin {
         let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
         topic.config.extend(settings);
         let options = AdminOptions::new().operation_timeout(Some(CONNECT)).request_timeout(Some(CONNECT));
-        let runtime = runtime().map_err(|source| Error::Io { what: "start a runtime".to_owned(), source })?;
-        match runtime.block_on(self.client.create_topics([&topic], &options)).map(|mut results| results.pop()) {
+        match runtime()?.block_on(self.client.create_topics([&topic], &options)).map(|mut results| results.pop()) {
             Ok(Some(Err((_, Code::TopicAlreadyExists)))) => Ok(false),
             Ok(Some(Err((_, code)))) => Err(Error::Kafka { what, source: kafka::Error::of(code) }),
             Ok(_) => Ok(true),
+            Err(error) => Err(Error::Kafka { what, source: error.into() }),
+        }
+    }
+
+    /// Deletes a group with its positions; one that is not there is deleted already.
+    pub(crate) fn delete_group(&self, group: &str) -> Result<(), Error> {
+        let what = format!("delete the positions of group {group}");
+        let options = AdminOptions::new().request_timeout(Some(CONNECT));
+        match runtime()?.block_on(self.client.delete_groups(&[group], &options)).map(|mut results| results.pop()) {
+            Ok(Some(Err((_, Code::GroupIdNotFound)))) => Ok(()),
+            Ok(Some(Err((_, code)))) => Err(Error::Kafka { what, source: kafka::Error::of(code) }),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::Kafka { what, source: error.into() }),
+        }
+    }
+
+    /// Deletes a topic.
+    pub(crate) fn delete_topic(&self, topic: &str) -> Result<(), Error> {
+        let what = format!("delete the topic {topic}");
+        let options = AdminOptions::new().operation_timeout(Some(CONNECT)).request_timeout(Some(CONNECT));
+        match runtime()?.block_on(self.client.delete_topics(&[topic], &options)).map(|mut results| results.pop()) {
+            Ok(Some(Err((_, code)))) => Err(Error::Kafka { what, source: kafka::Error::of(code) }),
+            Ok(_) => Ok(()),
             Err(error) => Err(Error::Kafka { what, source: error.into() }),
         }
     }
@@ -189,6 +211,7 @@ impl Admin {
     }
 }
 
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().build()
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.map_err(|source| Error::Io { what: "start a runtime".to_owned(), source })
 }

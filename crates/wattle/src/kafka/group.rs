@@ -10,10 +10,10 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 use super::client::{self, LogGate};
 use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
 use super::error::Error;
-use super::ffi::{self, Group};
+use super::ffi::{self, Committed, Group};
 use super::holder::Holder;
 use super::position::Position;
-use crate::config::WorkerConfig;
+use crate::config::{ClientProperties, WorkerConfig};
 use crate::error::Error as WattleError;
 
 /// A client that names the group without joining it. It reads uncommitted, so that a position that a transaction holds open
@@ -33,18 +33,27 @@ impl ConsumerContext for LogGate {}
 
 impl GroupView {
     pub(crate) fn new(config: &WorkerConfig) -> Result<Self, WattleError> {
-        let base = client::base(&config.name, &config.brokers);
-        let mut client_config = client::with_user(base, &config.consumer_properties);
+        let properties = &config.consumer_properties;
+        Self::of(&config.name, &config.brokers, &config.group, &config.topics[0], properties, "read_uncommitted")
+    }
+
+    /// With another isolation level a position that a transaction holds open makes the question wait. `topic`: some topic of the group's.
+    pub(crate) fn of(
+        name: &str,
+        brokers: &str,
+        group: &str,
+        topic: &str,
+        properties: &ClientProperties,
+        isolation: &str,
+    ) -> Result<Self, WattleError> {
+        let mut client_config = client::with_user(client::base(name, brokers), properties);
         client_config
-            .set("group.id", &config.group)
+            .set("group.id", group)
             .set("enable.auto.commit", "false")
-            .set("isolation.level", "read_uncommitted");
-        BaseConsumer::from_config_and_context(&client_config, LogGate::new(&config.name))
-            .map(|client| GroupView {
-                client,
-                group: config.group.clone(),
-                some: (config.topics[0].as_str().into(), 0),
-            })
+            .set("allow.auto.create.topics", "false")
+            .set("isolation.level", isolation);
+        BaseConsumer::from_config_and_context(&client_config, LogGate::new(name))
+            .map(|client| GroupView { client, group: group.to_owned(), some: (topic.into(), 0) })
             .map_err(client::refused)
     }
 
@@ -61,6 +70,20 @@ impl GroupView {
                 answer => answer,
             };
             match ready.and_then(|_| ffi::group(self.client.client().native_ptr(), &self.group, QUESTION)) {
+                Err(error) if error.is_not_now() && Instant::now() < deadline => std::thread::sleep(AGAIN),
+                answer => return answer,
+            }
+        }
+    }
+
+    /// All positions that the group has committed.
+    pub(crate) fn all_committed(&self, patience: Duration) -> Result<Vec<Committed>, Error> {
+        let deadline = Instant::now() + patience;
+        loop {
+            // Behind the same probe as above.
+            let ready = self.group(deadline.saturating_duration_since(Instant::now()));
+            let client = self.client.client().native_ptr();
+            match ready.and_then(|_| ffi::all_committed(client, &self.group, QUESTION)) {
                 Err(error) if error.is_not_now() && Instant::now() < deadline => std::thread::sleep(AGAIN),
                 answer => return answer,
             }

@@ -73,6 +73,33 @@ pub(crate) fn group(client: Handle, name: &str, timeout: Duration) -> Result<Gro
     }
 }
 
+/// A position that a group has committed, and the text that was committed with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub(crate) topic: String,
+    pub(crate) partition: i32,
+    pub(crate) position: i64,
+    pub(crate) metadata: String,
+}
+
+/// All committed positions of a group, whatever transactions are under way.
+pub(crate) fn all_committed(client: Handle, group: &str, timeout: Duration) -> Result<Vec<Committed>, Error> {
+    let group = CString::new(group).map_err(|_| Error::text("a group's name holds a zero byte"))?;
+    // SAFETY: the client and the name are alive over the call; the question outlives its use, and is destroyed once.
+    unsafe {
+        let mut question = sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), ptr::null());
+        let answer = ask(
+            client,
+            Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
+            (NEVER, timeout),
+            |options, queue| sys::rd_kafka_ListConsumerGroupOffsets(client, &raw mut question, 1, options, queue),
+            |event| committed(event),
+        );
+        sys::rd_kafka_ListConsumerGroupOffsets_destroy(question);
+        answer
+    }
+}
+
 /// Asks, and reads the answer. The client gives the question up after `give_up`; an answer that comes after `listen` is dropped.
 ///
 /// # Safety
@@ -126,6 +153,42 @@ unsafe fn ids(event: *mut sys::rd_kafka_event_t) -> BTreeMap<String, String> {
             }
         }
         ids
+    }
+}
+
+/// # Safety
+/// `event` is the answer to a `ListConsumerGroupOffsets` for one group.
+unsafe fn committed(event: *mut sys::rd_kafka_event_t) -> Result<Vec<Committed>, Error> {
+    // SAFETY: everything is read while the event lives; every pointer that may be null is looked at.
+    unsafe {
+        let mut count = 0;
+        let result = sys::rd_kafka_event_ListConsumerGroupOffsets_result(event);
+        let groups = sys::rd_kafka_ListConsumerGroupOffsets_result_groups(result, &raw mut count);
+        if count == 0 {
+            return Err(Error::of(Code::OperationTimedOut));
+        }
+        let error = sys::rd_kafka_group_result_error(*groups);
+        if !error.is_null() {
+            let code = sys::rd_kafka_error_code(error).into();
+            return Err(Error::new(code, text(sys::rd_kafka_error_string(error)), Flags::default()));
+        }
+        let list = sys::rd_kafka_group_result_partitions(*groups);
+        let count = if list.is_null() { 0 } else { usize::try_from((*list).cnt).unwrap_or_default() };
+        let elements = (0..count).map(|index| &*(*list).elems.add(index)).filter(|element| element.offset >= 0);
+        Ok(elements
+            .map(|element| Committed {
+                topic: text(element.topic),
+                partition: element.partition,
+                position: element.offset,
+                metadata: match element.metadata.is_null() {
+                    true => String::new(),
+                    false => {
+                        let bytes = std::slice::from_raw_parts(element.metadata.cast::<u8>(), element.metadata_size);
+                        String::from_utf8_lossy(bytes).into_owned()
+                    }
+                },
+            })
+            .collect())
     }
 }
 

@@ -1,0 +1,139 @@
+//! `wattle inspect` and `wattle reset`: where an application stands, and how it begins anew.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use wattle::{Application, Exit, Inspection};
+use wattle_pipeline::EMBEDDED;
+
+use crate::args::{InspectArgs, ResetArgs, Target};
+use crate::embedded::Embedded;
+use crate::failure::Failure;
+use crate::json::state_line;
+use crate::status::Status;
+use crate::tail::client_file;
+
+/// Prints positions, changelog and members, or the states themselves.
+pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
+    let application = open(&args.target, status, embedded)?;
+    if args.states {
+        let mut lines = String::new();
+        application.states(|task, key, state| {
+            lines.push_str(&state_line(task, key, state));
+            lines.push('\n');
+        })?;
+        return print(&lines);
+    }
+    let found = application.inspect()?;
+    if args.json {
+        let text = serde_json::to_string(&found).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        return print(&format!("{text}\n"));
+    }
+    print(&describe(&found))
+}
+
+/// Says what a reset would remove, and with `--execute` removes it.
+pub(crate) fn reset(args: &ResetArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
+    let application = open(&args.target, status, embedded)?;
+    let found = application.inspect()?;
+    if found.positions.is_empty() && found.changelog.is_empty() {
+        return print(&format!("{}: neither positions nor a changelog; there is nothing to reset\n", found.group));
+    }
+    let mut text = describe(&found);
+    if !args.execute {
+        text.push_str("\nA reset would remove\n");
+        write_plan(&mut text, &found);
+        text.push_str("Outputs stay as they are. Nothing is removed without  --execute\n");
+        return print(&text);
+    }
+    application.reset()?;
+    text.push_str("\nRemoved\n");
+    write_plan(&mut text, &found);
+    print(&text)
+}
+
+fn open(target: &Target, status: &Status, embedded: &mut Option<Embedded>) -> Result<Application, Failure> {
+    const NONE: &str =
+        "no brokers are named: give --brokers host:port, or set WATTLE_BROKERS; for the embedded broker, --embedded";
+    let mut brokers = target.brokers.get().ok_or_else(|| Failure::refused(NONE))?;
+    if brokers == EMBEDDED {
+        brokers = embedded.insert(Embedded::open(*status)?).address().to_owned();
+    }
+    let properties = target.client_file.as_deref().map(client_file).transpose()?.unwrap_or_default();
+    Ok(Application::new(&brokers, &target.application, target.changelog.as_deref(), &properties)?)
+}
+
+fn write_plan(text: &mut String, found: &Inspection) {
+    let (positions, group) = (found.positions.len(), &found.group);
+    if positions > 0 {
+        writeln!(text, "  {positions} positions of group {group}: a start begins where start_from says")
+            .expect(INFALLIBLE);
+    }
+    if !found.changelog.is_empty() {
+        let keys: usize = found.changelog.iter().map(|partition| partition.keys).sum();
+        let topic = &found.changelog_topic;
+        writeln!(text, "  the topic {topic} with the state of {keys} keys: a start creates it again")
+            .expect(INFALLIBLE);
+    }
+}
+
+fn describe(found: &Inspection) -> String {
+    let mut text = format!("group {}: ", found.group);
+    match &found.members[..] {
+        [] => text.push_str("no members\n"),
+        members => {
+            writeln!(text, "{} members", members.len()).expect(INFALLIBLE);
+            for member in members {
+                let instance = member.instance_id.as_deref().map(|id| format!(" ({id})")).unwrap_or_default();
+                let (id, host, count) = (&member.client_id, &member.host, member.partitions.len());
+                writeln!(text, "  {id}{instance} at {host}: {count} partitions").expect(INFALLIBLE);
+            }
+        }
+    }
+    let rows = found.positions.iter().map(|one| {
+        let open = match (one.pending, one.stable < one.high) {
+            (true, _) => "its next position".to_owned(),
+            (false, true) => format!("records from {}", one.stable),
+            (false, false) => "-".to_owned(),
+        };
+        let id = one.transactional_id.clone().unwrap_or_else(|| "-".to_owned());
+        let place = format!("{}/{}", one.topic, one.partition);
+        [place, one.position.to_string(), one.stable.to_string(), one.lag().to_string(), open, id]
+    });
+    table(&mut text, ["input", "position", "end", "lag", "open transaction", "committed by"], rows.collect());
+    let rows = found.changelog.iter().map(|one| {
+        let open = if one.stable < one.high { format!("records from {}", one.stable) } else { "-".to_owned() };
+        let place = format!("{}/{}", found.changelog_topic, one.partition);
+        let records = one.high - one.low;
+        [place, one.keys.to_string(), one.bytes.to_string(), one.others.to_string(), records.to_string(), open]
+    });
+    table(&mut text, ["changelog", "keys", "bytes", "cursors", "records", "open transaction"], rows.collect());
+    text
+}
+
+/// Columns as wide as their widest cell; nothing where there are no rows.
+fn table<const N: usize>(text: &mut String, head: [&str; N], rows: Vec<[String; N]>) {
+    if rows.is_empty() {
+        return;
+    }
+    text.push('\n');
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).chain([head[column].len()]).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    for row in [head.map(str::to_owned)].iter().chain(&rows) {
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ")).expect(INFALLIBLE);
+    }
+}
+
+const INFALLIBLE: &str = "a String takes all text";
+
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // A reader that has seen enough (`| head`) is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| Failure::new(Exit::Failed, format!("cannot write to stdout: {error}"))),
+    }
+}
