@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! cargo run --release -p wattle --example count -- \
-//!     --brokers 127.0.0.1:9092 --input clicks --output counts --application-id counter [--transaction-scope task|worker]
+//!     --brokers 127.0.0.1:9092 --input clicks --output counts --application-id counter [--transaction-scope task|worker] \
+//!     [--state-dir FOLDER]
 //! ```
 
 use std::collections::BTreeMap;
@@ -75,18 +76,22 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         Some("worker") => TransactionScope::Worker,
         Some(other) => return Err(format!("--transaction-scope is task or worker, not {other}").into()),
     };
+    let state_dir = given.remove("--state-dir");
     if let Some(name) = given.keys().next() {
         return Err(format!("{name} is not known").into());
     }
 
-    let app = App::builder()
+    let mut app = App::builder()
         .application_id(id)
         .brokers(brokers)
         .input_topics(input.split(','))
         .output_topics([output])
         .transaction_scope(scope)
-        .consumer_property("session.timeout.ms", "6000")
-        .build_stateful(Count { output: output.to_owned() })?;
+        .consumer_property("session.timeout.ms", "6000");
+    if let Some(folder) = state_dir {
+        app = app.state_dir(folder);
+    }
+    let app = app.build_stateful(Count { output: output.to_owned() })?;
 
     let stop = Stop::new();
     let mut signals = Signals::new([SIGINT, SIGTERM])?;

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 
 use super::fence::{earliest, open};
-use super::restore::{Refreshed, refresh, refuse_state_without_positions};
+use super::restore::{Kept, refresh, refuse_state_without_positions};
 use super::{Lane, panic_text};
 use crate::config::StartFrom;
 use crate::error::Error;
 use crate::kafka::{PartitionQueue, Position, TopicPartition};
 use crate::stage::Transformer;
-use crate::state::Store;
 use crate::task::Lifecycle;
 use crate::task::positions::Wait;
 use crate::worker::{Incarnation, Router, Shared, Stop};
@@ -30,6 +29,8 @@ pub(super) struct Report {
     incarnation: Incarnation,
     wait: Wait,
     found: Found,
+    /// The task's state, as far as it is there.
+    kept: Kept,
 }
 
 /// Waits of tasks that have no starter at the moment. One of an older incarnation does not count.
@@ -37,8 +38,7 @@ pub(super) type Waits = BTreeMap<i32, (Incarnation, Wait)>;
 
 enum Found {
     /// The task is at these positions, sought and resumed.
-    /// With its state, where it keeps some and what it had is not right any more.
-    Ready(Vec<Position>, Vec<PartitionQueue<Router>>, Option<Box<dyn Store>>),
+    Ready(Vec<Position>, Vec<PartitionQueue<Router>>),
     /// The group has no positions: these come first.
     First(Vec<(TopicPartition, Position)>),
     /// Not yet: a transaction holds a position open, or the coordinator does not answer.
@@ -70,7 +70,7 @@ impl<S: Transformer> Lane<S> {
 
     fn read_reports(&mut self) -> Result<(), Error> {
         let mut first = Vec::new();
-        while let Ok(Report { number, incarnation, wait, found }) = self.reports.1.try_recv() {
+        while let Ok(Report { number, incarnation, wait, found, kept }) = self.reports.1.try_recv() {
             if let Some(starter) = self.starters.remove(&number) {
                 // It ends with its report; a panic was caught.
                 drop(starter.join());
@@ -79,11 +79,11 @@ impl<S: Transformer> Lane<S> {
             let awaited = task.lifecycle() == Lifecycle::Starting
                 && task.incarnation == incarnation
                 && self.shared.assignment.is_current(number, incarnation);
+            if let Some(store) = kept {
+                self.output.states.open(number, store);
+            }
             match found {
-                Found::Ready(positions, queues, store) if awaited => {
-                    if let Some(store) = store {
-                        self.output.states.open(number, store);
-                    }
+                Found::Ready(positions, queues) if awaited => {
                     self.begun(number, &positions, queues, None, wait.started);
                 }
                 Found::First(positions) if awaited => first.extend(positions),
@@ -105,17 +105,12 @@ impl<S: Transformer> Lane<S> {
         let incarnation = task.incarnation;
         let before = self.waits.remove(&number).filter(|(of, _)| *of == incarnation);
         let mut wait = before.map_or_else(Wait::begin, |(_, wait)| wait);
-        let start = Start {
-            number,
-            partitions: task.partitions.clone(),
-            incarnation,
-            cancel: task.cancel.clone(),
-            warm: self.warm(number),
-        };
+        let start = Start { number, partitions: task.partitions.clone(), incarnation, cancel: task.cancel.clone() };
+        let mut kept = self.output.states.close(number);
         let work = move || {
-            match catch_unwind(AssertUnwindSafe(|| find(&shared, &start, &mut wait, &lane))) {
+            match catch_unwind(AssertUnwindSafe(|| find(&shared, &start, &mut wait, &mut kept, &lane))) {
                 // A lane that is gone waits for nothing.
-                Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, wait, found })),
+                Ok(Ok(found)) => drop(reports.send(Report { number, incarnation, wait, found, kept })),
                 Ok(Err(error)) => shared.fatal.raise(error),
                 Err(panic) => {
                     let what = format!("starting {}", shared.task(number));
@@ -146,17 +141,16 @@ struct Start {
     partitions: Vec<TopicPartition>,
     incarnation: Incarnation,
     cancel: Stop,
-    /// Positions at which the state that the lane has of it is right.
-    warm: Option<Vec<Position>>,
 }
 
 fn find<S: Transformer>(
     shared: &Arc<Shared<S>>,
     start: &Start,
     wait: &mut Wait,
+    kept: &mut Kept,
     lane: &Thread,
 ) -> Result<Found, Error> {
-    let Start { number, partitions, incarnation, cancel, warm } = start;
+    let Start { number, partitions, incarnation, cancel } = start;
     let (number, incarnation) = (*number, *incarnation);
     let name = format!("task {number}");
     let ours = || shared.assignment.is_current(number, incarnation);
@@ -169,15 +163,13 @@ fn find<S: Transformer>(
         };
         if found.iter().all(Option::is_some) {
             let found: Vec<Position> = found.into_iter().flatten().collect();
-            let store = match refresh(shared, number, &found, warm.as_deref(), cancel)? {
-                Refreshed::Right => None,
-                Refreshed::Read(store) => Some(store),
-                Refreshed::Gone => return Ok(Found::Gone),
-            };
+            if !refresh(shared, number, kept, cancel)? {
+                return Ok(Found::Gone);
+            }
             let queues = open(shared, number, partitions, incarnation, &found, lane)?;
-            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues, store)));
+            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues)));
         }
-        refuse_state_without_positions(shared, number, &found, cancel)?;
+        refuse_state_without_positions(shared, number, &found, kept, cancel)?;
         if shared.config.start_from == StartFrom::Earliest {
             return Ok(Found::First(earliest(&shared.consumer, partitions, &found)?));
         }
