@@ -1,5 +1,5 @@
 //! Counts the records of each key, exactly once, until Ctrl-C or SIGTERM. Records are JSON objects with a number `i`; for each it writes
-//! `{"k": key, "n": count so far, "i": i}` with the same key. Start it several times: the processes share the partitions.
+//! `{"k": key, "n": count so far, "i": i}` with the same key. A null value forgets the key. Start it several times: the processes share the partitions.
 //!
 //! With `wattle broker` running (it says where), and records in `clicks` (`wattle run` of a pipeline, or any producer):
 //!
@@ -43,7 +43,8 @@ impl StatefulTransformer for Count {
         count: Option<u64>,
         out: &mut Output,
     ) -> Result<Next<u64>, StageError> {
-        let Input { i } = serde_json::from_slice(record.value.unwrap_or_default())?;
+        let Some(value) = record.value else { return Ok(Next::Delete) };
+        let Input { i } = serde_json::from_slice(value)?;
         let k = std::str::from_utf8(record.key.unwrap_or_default())?;
         let n = count.unwrap_or(0) + 1;
         out.send(Message::to(self.output.as_str()).key(record.key).json(&Counted { k, n, i })?);
@@ -52,6 +53,7 @@ impl StatefulTransformer for Count {
 }
 
 fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

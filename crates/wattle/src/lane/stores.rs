@@ -9,15 +9,16 @@ use crate::stage::Transformer;
 use crate::state::{StoreFailed, now_ms};
 use crate::task::Lifecycle;
 
-/// How often a store is told that it is still ours, where no commit does so.
+/// How often a store is told that it is still ours, where no commit does so; less often where that would be a burden.
 const OWN: Duration = Duration::from_secs(120);
+const OWN_LEAST: Duration = Duration::from_secs(1);
 
 impl<S: Transformer> Lane<S> {
     /// Says to the stores of running tasks that nobody else has written to their changelogs.
     pub(super) fn own_stores(&mut self) -> Result<(), Error> {
         let shared = self.shared.clone();
         let Some(facts) = &shared.topology.changelog else { return Ok(()) };
-        let often = OWN.min(facts.delete_retention / 8);
+        let often = OWN.min(facts.delete_retention / 8).max(OWN_LEAST);
         if self.owned.elapsed() < often {
             return Ok(());
         }

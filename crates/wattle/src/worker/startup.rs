@@ -63,6 +63,7 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     }
     descriptors::check(config, partitions, cluster.connections)?;
     if let Some(changelog) = &config.changelog_topic {
+        check_count(&cluster, changelog, partitions)?;
         admin.ensure_changelog(changelog, partitions)?;
     }
     let watched: Vec<String> = config.topics.iter().chain(&config.changelog_topic).cloned().collect();
@@ -90,6 +91,16 @@ pub(crate) fn check_transaction_timeout(admin: &Admin, cluster: &Cluster, timeou
          the other"
     );
     Err(Error::BrokerSetting { text })
+}
+
+/// Refuses a changelog topic whose partitions are not those of the input: a key's records would be in another partition now than its state.
+fn check_count(cluster: &Cluster, changelog: &str, partitions: i32) -> Result<(), Error> {
+    let Some(count) = cluster.topics.get(changelog).filter(|count| **count != partitions) else { return Ok(()) };
+    let text = format!(
+        "the changelog topic {changelog} has {count} partitions and the input topics {partitions}, while partition n of the one is the state \
+         of partition n of the others. Go on with the former number of partitions, or start a new application_id"
+    );
+    Err(Error::Topics { text })
 }
 
 /// Refuses topics that are not there.
