@@ -1,39 +1,71 @@
 //! A stage that keeps state: the example `count`, whose state, outputs and positions commit together.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use rdkafka::Message as _;
+use rdkafka::producer::BaseRecord;
 
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::cluster::{answer, options};
-use crate::harness::ledger::read;
+use crate::harness::ledger::{count, read};
+use crate::harness::load::{confirmed_producer, finish, send};
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
 const PARTITIONS: i32 = 6;
+/// Of a changelog of which segments close and become old at once.
+const COMPACTED: [(&str, &str); 5] = [
+    ("cleanup.policy", "compact"),
+    ("segment.ms", "500"),
+    ("min.cleanable.dirty.ratio", "0.01"),
+    ("delete.retention.ms", "100"),
+    ("max.compaction.lag.ms", "1000"),
+];
 
 pub(super) fn start(room: &Room, input: &str, output: &str) -> Process {
+    start_with(room, input, output, &[])
+}
+
+fn start_in(room: &Room, input: &str, output: &str, folder: &str) -> Process {
+    start_with(room, input, output, &["--state-dir", folder])
+}
+
+fn start_with(room: &Room, input: &str, output: &str, more: &[&str]) -> Process {
     let (brokers, id) = (room.broker().address(), room.group());
     let scope = if room.mode().is_worker() { "worker" } else { "task" };
     let place = ["--brokers", &brokers, "--input", input, "--output", output];
-    room.count(&[&place[..], &["--application-id", &id, "--transaction-scope", scope]].concat())
+    room.count(&[&place[..], &["--application-id", &id, "--transaction-scope", scope], more].concat())
 }
 
 /// Two processes, of which one is killed again and again. The counts of a key are 1, 2, 3, … for each input partition that has it, and each
 /// record is counted.
 pub(super) fn counts_have_no_gap_and_no_repeat_over_kills(room: &Room) {
+    counts_over_kills(room, |_| Vec::new());
+}
+
+/// Each process has a folder of its own, over its kills too: tasks come back to one that the other has had meanwhile.
+pub(super) fn counts_on_disk_have_no_gap_and_no_repeat_over_kills(room: &Room) {
+    counts_over_kills(room, |process| vec!["--state-dir".to_owned(), format!("state-{process}")]);
+}
+
+fn counts_over_kills(room: &Room, arguments: impl Fn(usize) -> Vec<String>) {
     let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], PARTITIONS).start(0, 4000);
-    let mut processes = [start(room, &input, &output), start(room, &input, &output)];
+    let start = |process: usize| {
+        let more = arguments(process);
+        start_with(room, &input, &output, &more.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let mut processes = [start(0), start(1)];
     group.wait_members(&[3, 3], PATIENCE);
     for round in 0..room.number(3, 20) {
         let seen = group.progress(&[&input]);
         wait_until("more is counted", PATIENCE, || group.progress(&[&input]) > seen + 2000);
         let process = &mut processes[round % 2];
         process.kill_in_transaction(room.cluster(), &[&output]);
-        *process = start(room, &input, &output);
+        *process = start(round % 2);
     }
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
@@ -76,4 +108,151 @@ pub(super) fn state_without_positions_is_refused(room: &Room) {
     assert_eq!(refused.wait_exit(PATIENCE), 1);
     assert!(refused.says(&["no committed positions", "the state of 97 keys"]), "log: {}", refused.stderr());
     assert_counts(room, &output, 1, 100);
+}
+
+/// Writes `count` records, each with a key of its own: record `i` of the input has the key `key{i}` and the number `first + i`.
+fn write_keys(room: &Room, input: &str, first: u64, count: u64) {
+    let producer = confirmed_producer(&room.broker().address());
+    for i in 0..count {
+        let (key, value) = (format!("key{i}"), format!(r#"{{"i":{}}}"#, first + i));
+        send(&producer, BaseRecord::to(input).key(&key).payload(&value));
+    }
+    finish(&producer);
+}
+
+/// What the process says that it has read of its tasks' states: records of each restore.
+fn restored(process: &Process) -> Vec<u64> {
+    let log = process.stderr();
+    let restores = log.lines().filter(|line| line.contains("has its state from"));
+    let records = restores.map(|line| line.split_once("records=").expect("a number of records").1);
+    records.map(|text| text.split(' ').next().expect("a word").parse().expect("a number")).collect()
+}
+
+/// The last count of each key of [`write_keys`].
+fn last_counts(room: &Room, output: &str) -> BTreeMap<String, u64> {
+    let mut last = BTreeMap::new();
+    room.cluster().wait_settled(&[output]);
+    read(room.cluster(), output, ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        let (key, n) = (value["k"].as_str().expect("a key").to_owned(), value["n"].as_u64().expect("a count"));
+        if key.starts_with("key") {
+            let before = last.insert(key.clone(), n);
+            assert_eq!(n, before.unwrap_or(0) + 1, "the next count of {key}");
+        }
+    });
+    last
+}
+
+fn assert_all_counted(room: &Room, output: &str, keys: u64, times: u64) {
+    let counts = last_counts(room, output);
+    assert_eq!(counts.len() as u64, keys);
+    assert!(counts.values().all(|n| *n == times), "every key {times} times");
+}
+
+const KEYS: u64 = 20_000;
+
+/// Killed with a transaction open. Then the folder is wiped, and everything is read.
+pub(super) fn a_killed_process_reads_only_the_tail_of_its_state_and_all_of_it_without_its_folder(room: &Room) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let group = room.cluster().group(&room.group());
+    let tasks = usize::try_from(PARTITIONS).expect("few");
+    write_keys(room, &input, 0, KEYS);
+    let mut process = start_in(room, &input, &output, "state");
+    group.wait_drained(&[&input], PATIENCE);
+    let load = room.load(&[&input], PARTITIONS).start(0, 4000);
+    write_keys(room, &input, KEYS, KEYS);
+    process.kill_in_transaction(room.cluster(), &[&output]);
+    load.finish();
+    let mut process = start_in(room, &input, &output, "state");
+    group.wait_drained(&[&input], PATIENCE);
+    let tail = restored(&process);
+    assert!(tail.len() >= tasks && tail.iter().sum::<u64>() <= KEYS / 100, "{tail:?}");
+    assert!(!process.says(&["is wiped"]), "log: {}", process.stderr());
+    assert_all_counted(room, &output, KEYS, 2);
+    process.stop_cleanly();
+    fs::remove_dir_all(room.folder().join("state")).expect("a folder");
+    let mut process = start_in(room, &input, &output, "state");
+    write_keys(room, &input, 2 * KEYS, KEYS);
+    group.wait_drained(&[&input], PATIENCE);
+    let all = restored(&process);
+    assert!(all.iter().sum::<u64>() >= KEYS, "{all:?}");
+    assert_all_counted(room, &output, KEYS, 3);
+    process.stop_cleanly();
+}
+
+pub(super) fn a_state_folder_in_use_is_refused_with_its_owner(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let group = room.cluster().group(&room.group());
+    let mut first = start_in(room, &input, &output, "state");
+    group.wait_members(&[1], PATIENCE);
+    let mut second = start_in(room, &input, &output, "state");
+    assert_eq!(second.wait_exit(PATIENCE), 1);
+    let owner = [&format!("process {} on ", first.pid()), &format!("application id {}", room.group())];
+    assert!(second.says(&["state folder state is in use", owner[0], owner[1]]), "log: {}", second.stderr());
+    assert!(first.kill(), "it runs on");
+    // The lock ends with the process, however it ends.
+    room.load(&[&input], 1).send(0..10);
+    let mut third = start_in(room, &input, &output, "state");
+    group.wait_drained(&[&input], PATIENCE);
+    third.stop_cleanly();
+}
+
+/// The state that a folder has belongs to the topic that is gone.
+pub(super) fn a_changelog_that_was_made_anew_is_followed(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let group = room.cluster().group(&room.group());
+    let run = |first: u64| {
+        write_keys(room, &input, first, 100);
+        let mut process = start_in(room, &input, &output, "state");
+        group.wait_drained(&[&input], PATIENCE);
+        process.stop_cleanly();
+        process
+    };
+    assert!(!run(0).says(&["is wiped"]));
+    assert!(!run(100).says(&["is wiped"]));
+    room.cluster().delete_topic(&format!("{}-changelog", room.group()));
+    let last = run(200);
+    assert!(last.says(&["task 0", "is wiped", "the changelog topic was made anew"]), "log: {}", last.stderr());
+    let mut counts = Vec::new();
+    room.cluster().wait_settled(&[&output]);
+    read(room.cluster(), &output, ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        counts.push((value["i"].as_u64().expect("a number"), value["n"].as_u64().expect("a count")));
+    });
+    counts.sort_unstable();
+    let wanted: Vec<(u64, u64)> = (0..300).map(|i| (i, if (100..200).contains(&i) { 2 } else { 1 })).collect();
+    assert_eq!(counts, wanted);
+}
+
+/// Deletes are tombstones, so that the changelog shrinks to what lives; a folder that has seen none of them for longer than they are kept is not
+/// trusted.
+pub(super) fn ten_thousand_deletes_are_compacted_away(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let changelog = format!("{}-changelog", room.group());
+    room.cluster().create_topic(&changelog, 1, &COMPACTED);
+    let group = room.cluster().group(&room.group());
+    let mut process = start_in(room, &input, &output, "state");
+    write_keys(room, &input, 0, 10_010);
+    let producer = confirmed_producer(&room.broker().address());
+    for i in 0..10_000 {
+        send(&producer, BaseRecord::<_, [u8]>::to(&input).key(&format!("key{i}")));
+    }
+    finish(&producer);
+    group.wait_drained(&[&input], PATIENCE);
+    let mut next = 20_000;
+    wait_until("the changelog shrinks to what lives", 2 * PATIENCE, || {
+        // One record more closes the segment when its time has passed.
+        let value = format!(r#"{{"i":{next}}}"#);
+        send(&producer, BaseRecord::to(&input).key("roll").payload(&value));
+        finish(&producer);
+        next += 1;
+        group.wait_drained(&[&input], PATIENCE);
+        count(room.cluster(), &changelog, ReadCommitted) < 100
+    });
+    process.stop_cleanly();
+    let mut process = start_in(room, &input, &output, "state");
+    process.wait_says(&["task 0 has its state"], PATIENCE);
+    assert!(process.says(&["is wiped", "delete.retention.ms"]), "log: {}", process.stderr());
+    assert!(restored(&process).iter().sum::<u64>() < 100);
+    process.stop_cleanly();
 }

@@ -1,11 +1,12 @@
 //! Counts the records of each key, exactly once, until Ctrl-C or SIGTERM. Records are JSON objects with a number `i`; for each it writes
-//! `{"k": key, "n": count so far, "i": i}` with the same key. Start it several times: the processes share the partitions.
+//! `{"k": key, "n": count so far, "i": i}` with the same key. A null value forgets the key. Start it several times: the processes share the partitions.
 //!
 //! With `wattle broker` running (it says where), and records in `clicks` (`wattle run` of a pipeline, or any producer):
 //!
 //! ```text
 //! cargo run --release -p wattle --example count -- \
-//!     --brokers 127.0.0.1:9092 --input clicks --output counts --application-id counter [--transaction-scope task|worker]
+//!     --brokers 127.0.0.1:9092 --input clicks --output counts --application-id counter [--transaction-scope task|worker] \
+//!     [--state-dir FOLDER]
 //! ```
 
 use std::collections::BTreeMap;
@@ -42,7 +43,8 @@ impl StatefulTransformer for Count {
         count: Option<u64>,
         out: &mut Output,
     ) -> Result<Next<u64>, StageError> {
-        let Input { i } = serde_json::from_slice(record.value.unwrap_or_default())?;
+        let Some(value) = record.value else { return Ok(Next::Delete) };
+        let Input { i } = serde_json::from_slice(value)?;
         let k = std::str::from_utf8(record.key.unwrap_or_default())?;
         let n = count.unwrap_or(0) + 1;
         out.send(Message::to(self.output.as_str()).key(record.key).json(&Counted { k, n, i })?);
@@ -51,6 +53,7 @@ impl StatefulTransformer for Count {
 }
 
 fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -75,18 +78,22 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         Some("worker") => TransactionScope::Worker,
         Some(other) => return Err(format!("--transaction-scope is task or worker, not {other}").into()),
     };
+    let state_dir = given.remove("--state-dir");
     if let Some(name) = given.keys().next() {
         return Err(format!("{name} is not known").into());
     }
 
-    let app = App::builder()
+    let mut app = App::builder()
         .application_id(id)
         .brokers(brokers)
         .input_topics(input.split(','))
         .output_topics([output])
         .transaction_scope(scope)
-        .consumer_property("session.timeout.ms", "6000")
-        .build_stateful(Count { output: output.to_owned() })?;
+        .consumer_property("session.timeout.ms", "6000");
+    if let Some(folder) = state_dir {
+        app = app.state_dir(folder);
+    }
+    let app = app.build_stateful(Count { output: output.to_owned() })?;
 
     let stop = Stop::new();
     let mut signals = Signals::new([SIGINT, SIGTERM])?;

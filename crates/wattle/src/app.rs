@@ -1,5 +1,6 @@
 //! The library's front door: an application, from a few settings.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::{Compression, Delivery, GroupProtocol, StartFrom, TransactionScope, WorkerConfig};
@@ -146,6 +147,13 @@ impl AppBuilder {
     /// Compression of what is written.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.config.compression = compression;
+        self
+    }
+
+    /// A folder for the state of this process's tasks, of a stage that keeps some: a start reads only what the folder does not have yet. It is this
+    /// process's alone, and may be deleted while the process is stopped. Without it state is in memory.
+    pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.config.state_dir = Some(folder.into());
         self
     }
 

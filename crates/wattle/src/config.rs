@@ -4,6 +4,7 @@ mod protocol;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use protocol::{GroupProtocol, protocol_problem};
@@ -188,6 +189,8 @@ pub struct WorkerConfig {
     pub dead_letter_topic: Option<String>,
     /// Where a stage that keeps state writes its changes: compacted, as many partitions as an input topic, created where it is missing.
     pub changelog_topic: Option<String>,
+    /// A folder for the states of this process's tasks; `None` keeps them in memory.
+    pub state_dir: Option<PathBuf>,
     /// Limits of a batch.
     pub batch: BatchLimits,
     /// Compression of what is written.
@@ -225,6 +228,7 @@ impl WorkerConfig {
             output_topics: Vec::new(),
             dead_letter_topic: None,
             changelog_topic: None,
+            state_dir: None,
             batch: BatchLimits::default(),
             compression: Compression::default(),
             transaction_scope: TransactionScope::default(),
@@ -298,6 +302,14 @@ impl WorkerConfig {
             if self.topics.contains(changelog) || self.output_topics.contains(changelog) {
                 problems
                     .push(format!("changelog_topic {changelog} is an input or output topic too: choose another one"));
+            }
+        }
+        if let Some(folder) = &self.state_dir {
+            if self.changelog_topic.is_none() {
+                problems.push("state_dir goes with a stage that keeps state, and this one does not".to_owned());
+            }
+            if folder.as_os_str().is_empty() || (folder.exists() && !folder.is_dir()) {
+                problems.push(format!("state_dir ({}) must be a folder", folder.display()));
             }
         }
         if self.batch.max_poll_records == Some(0) {

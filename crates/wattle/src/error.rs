@@ -116,6 +116,31 @@ pub enum Error {
         /// How many keys have a state.
         keys: usize,
     },
+    /// Another process uses the folder of states.
+    #[error(
+        "the state folder {} is in use by {}: give every process a folder of its own, or stop the other one",
+        path.display(),
+        if owner.is_empty() { "a process that has not told yet which" } else { owner.as_str() }
+    )]
+    StateFolder {
+        /// The folder.
+        path: std::path::PathBuf,
+        /// Process id, host and application id, as it has written them.
+        owner: String,
+    },
+    /// The state on disk does not work, and cannot be built anew.
+    #[error(
+        "task {task}: its state on disk could not be {what}: {reason}. Nothing is lost: the changelog has it. Make the disk writable, and free if it \
+         is full, and start again"
+    )]
+    State {
+        /// The partition's number.
+        task: i32,
+        /// What was done to it.
+        what: &'static str,
+        /// The disk's or the database's reason.
+        reason: String,
+    },
     /// Another producer took the transactional id again and again.
     #[error(
         "transactional id {transactional_id} was fenced {times} times within {} s while its partition stayed ours: another process \
@@ -222,6 +247,8 @@ impl Error {
             Error::Cursor { .. } => "W0012",
             Error::Limit { .. } => "W0013",
             Error::StateWithoutPositions { .. } => "W0014",
+            Error::StateFolder { .. } => "W0015",
+            Error::State { .. } => "W0016",
             Error::Panic { .. } => return None,
         })
     }

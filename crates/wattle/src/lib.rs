@@ -40,4 +40,4 @@ pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
 pub use stage::{
     FnTransformer, Message, Next, Output, Sent, StageError, Stateful, StatefulTransformer, Transformer, transformer,
 };
-pub use worker::{Lag, Monitor, PartitionLag, Stop, Worker};
+pub use worker::{Lag, Monitor, PartitionLag, Restore, Stop, Worker};

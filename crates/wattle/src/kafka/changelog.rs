@@ -13,7 +13,7 @@ use super::client::{self, LogGate};
 use super::consumer::{TopicPartition, offset_in, unassigned, watermarks};
 use super::error::Error;
 use super::ffi;
-use super::position::Position;
+use super::position::{Offset, Position};
 use super::producer::position_list;
 use crate::config::ClientProperties;
 use crate::error::Error as WattleError;
@@ -56,30 +56,49 @@ impl Changelog {
         stop: &Stop,
         mut apply: impl FnMut(&[u8], Option<&[u8]>),
     ) -> Result<bool, WattleError> {
+        let isolation = match until {
+            Until::LastStable => "read_committed",
+            Until::HighWatermark => "read_uncommitted",
+        };
+        let (low, end) = self.ends(&self.client(isolation)?, partition)?;
+        let each = |_, key: &[u8], value: Option<&[u8]>| {
+            apply(key, value);
+            Ok(())
+        };
+        self.replay(partition, Position(low), end, stop, each).map(|reached| reached.is_some())
+    }
+
+    /// Gives the committed records of a partition from a position to `apply`: offset, key and value, oldest first. Ends with the position that is at or behind
+    /// `end`, or with `None` if `stop` came before.
+    pub(crate) fn replay(
+        &self,
+        partition: i32,
+        from: Position,
+        end: i64,
+        stop: &Stop,
+        mut apply: impl FnMut(Offset, &[u8], Option<&[u8]>) -> Result<(), WattleError>,
+    ) -> Result<Option<Position>, WattleError> {
+        if from.0 >= end {
+            return Ok(Some(from));
+        }
         let place = (Arc::from(self.topic.as_str()), partition);
         let reader = self.client("read_committed")?;
-        let (low, end) = match until {
-            Until::LastStable => self.ends(&reader, partition)?,
-            Until::HighWatermark => self.ends(&self.client("read_uncommitted")?, partition)?,
-        };
-        if low == end {
-            return Ok(true);
-        }
         // By number: for `Beginning` librdkafka would ask, and wait 500 ms where the connection is not there yet.
-        let assigned = position_list(&[(place.clone(), Position(low))]).and_then(|from| Ok(reader.assign(&from)?));
+        let assigned = position_list(&[(place.clone(), from)]).and_then(|from| Ok(reader.assign(&from)?));
         assigned.map_err(|error| self.failed(partition, error))?;
         let mut last = Instant::now();
         let mut reminded: Option<Instant> = None;
         while !stop.is_stopped() {
             match reader.poll(Duration::from_millis(10)) {
                 Some(Ok(message)) => {
-                    apply(message.key().unwrap_or_default(), message.payload());
+                    apply(Offset(message.offset()), message.key().unwrap_or_default(), message.payload())?;
                     last = Instant::now();
                 }
                 Some(Err(error)) => tolerated(error).map_err(|error| self.failed(partition, error))?,
                 None => {
-                    if self.position(&reader, &place)?.is_some_and(|position| position.0 >= end) {
-                        return Ok(true);
+                    let position = self.position(&reader, &place)?.filter(|position| position.0 >= end);
+                    if position.is_some() {
+                        return Ok(position);
                     }
                     if last.elapsed() >= SILENCE && reminded.is_none_or(|at| at.elapsed() >= REMIND) {
                         reminded = Some(Instant::now());
@@ -88,7 +107,7 @@ impl Changelog {
                 }
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn position(&self, reader: &Reader, place: &TopicPartition) -> Result<Option<Position>, WattleError> {

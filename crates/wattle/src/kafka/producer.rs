@@ -11,6 +11,7 @@ use rdkafka::topic_partition_list::{Offset as RdOffset, TopicPartitionList};
 
 use super::client::{self, LogGate};
 use super::consumer::TopicPartition;
+use super::deliveries::{Deliveries, Failure, Refused, is_purged};
 use super::error::{Error, Verdict};
 use super::ffi::{self, Events, GroupToken};
 use super::holder::Holder;
@@ -18,6 +19,7 @@ use super::position::Position;
 use crate::config::{ClientProperties, Compression};
 use crate::error::Error as WattleError;
 use crate::stage::{Output, Sent};
+use crate::state::Ends;
 
 /// What a producer is told.
 #[derive(Clone, Debug)]
@@ -64,62 +66,8 @@ pub(crate) struct GroupPositions<'a> {
     pub(crate) instance_id: Option<&'a str>,
 }
 
-/// Why a set of outputs was not delivered or committed.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) error: Error,
-    /// The output that the broker refused, where it was one.
-    pub(crate) refused: Option<Refused>,
-    /// The commit may or may not have happened.
-    pub(crate) outcome_unknown: bool,
-}
-
-/// An output that was not delivered.
-#[derive(Clone, Debug)]
-pub(crate) struct Refused {
-    /// Its index in the [`Output`].
-    pub(crate) index: usize,
-    pub(crate) partition: i32,
-    /// Key and value.
-    pub(crate) bytes: usize,
-}
-
-/// Every output is confirmed.
-struct Delivered;
-
-impl Failure {
-    fn refusal(code: Code, refused: Refused) -> Self {
-        Failure { error: Error::of(code), refused: Some(refused), outcome_unknown: false }
-    }
-
-    /// Whether it only says that something else failed before.
-    fn is_consequence(&self) -> bool {
-        let code = self.error.code();
-        matches!(
-            code,
-            Some(
-                Code::PurgeQueue
-                    | Code::PurgeInflight
-                    | Code::InvalidDifferentRecord
-                    | Code::MessageTimedOut
-                    | Code::State
-                    | Code::Fatal
-            )
-        )
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure { error, refused: None, outcome_unknown: false }
-    }
-}
-
-impl From<KafkaError> for Failure {
-    fn from(error: KafkaError) -> Self {
-        Error::from(error).into()
-    }
-}
+/// Every output is confirmed; so far do the changes of states reach in the changelog.
+struct Delivered(Ends);
 
 impl Producer {
     pub(crate) fn new(config: &ProducerConfig) -> Result<Self, WattleError> {
@@ -181,14 +129,14 @@ impl Producer {
         self.sent_twice
     }
 
-    /// One transaction: outputs in their order, the group's positions where there is a group, commit. On failure the transaction
-    /// is aborted as far as the error leaves that to us.
+    /// One transaction: outputs in their order, the group's positions where there is a group, commit. Returns how far the changes of
+    /// states reach in the changelog. On failure the transaction is aborted as far as the error leaves that to us.
     pub(crate) fn transact(
         &mut self,
         output: &Output,
         positions: Option<GroupPositions<'_>>,
         timeout: Duration,
-    ) -> Result<(), Failure> {
+    ) -> Result<Ends, Failure> {
         let deadline = Instant::now() + timeout;
         self.client.begin_transaction()?;
         let ready = match positions {
@@ -196,8 +144,8 @@ impl Producer {
             None => self.prepare_outputs(output, deadline),
         };
         let failure = match ready {
-            Ok(Delivered) => match self.commit(deadline) {
-                Ok(()) => return Ok(()),
+            Ok(Delivered(ends)) => match self.commit(deadline) {
+                Ok(()) => return Ok(ends),
                 Err(failure) => failure,
             },
             Err(failure) => failure,
@@ -225,16 +173,16 @@ impl Producer {
         self.sign(&list, positions);
         let handle = self.client.client().native_ptr();
         let offsets = || ffi::send_offsets(handle, &list, positions.token, left(deadline));
-        let mut refused = Refusals::default();
+        let mut reports = Deliveries::of(output);
         // The positions travel while the outputs do; both are checked before the commit.
-        let sent = self.send(output, &mut refused);
+        let sent = self.send(output, &mut reports);
         let begun = offsets();
         if sent.is_ok() && begun.is_ok() {
-            return self.await_deliveries(&mut refused, deadline, offsets);
+            return self.await_deliveries(&mut reports, deadline, offsets);
         }
         // A transaction that has failed refuses every later call too; report the failure that explains most.
-        self.poll(Duration::ZERO, &mut refused);
-        match (refused.definite(), sent, begun) {
+        self.poll(Duration::ZERO, &mut reports);
+        match (reports.definite(), sent, begun) {
             (Some(failure), ..) => Err(failure),
             (None, Err(failure), _) if !failure.is_consequence() => Err(failure),
             (None, _, Err(error)) => Err(error.into()),
@@ -258,32 +206,32 @@ impl Producer {
 
     /// The same without a group: the position is among the outputs.
     fn prepare_outputs(&mut self, output: &Output, deadline: Instant) -> Result<Delivered, Failure> {
-        let mut refused = Refusals::default();
+        let mut reports = Deliveries::of(output);
         // A call out of turn: a sound transaction refuses it for its state alone, a failed one tells its failure.
         let handle = self.client.client().native_ptr();
         let alive = || match ffi::begin_transaction(handle) {
             Err(error) if error.code() == Some(Code::State) => Ok(()),
             answer => answer,
         };
-        if let Err(failure) = self.send(output, &mut refused) {
-            self.poll(Duration::ZERO, &mut refused);
-            return Err(match (refused.definite(), alive()) {
+        if let Err(failure) = self.send(output, &mut reports) {
+            self.poll(Duration::ZERO, &mut reports);
+            return Err(match (reports.definite(), alive()) {
                 (Some(definite), _) => definite,
                 (None, Err(error)) if failure.is_consequence() => error.into(),
                 (None, _) => failure,
             });
         }
-        self.await_deliveries(&mut refused, deadline, alive)
+        self.await_deliveries(&mut reports, deadline, alive)
     }
 
     /// Sends the outputs and waits until every one is confirmed. For producers without transactions.
     pub(crate) fn deliver(&mut self, output: &Output, timeout: Duration) -> Result<(), Failure> {
-        let mut refused = Refusals::default();
-        self.send(output, &mut refused)?;
-        self.await_deliveries(&mut refused, Instant::now() + timeout, || Ok(())).map(|Delivered| ())
+        let mut reports = Deliveries::of(output);
+        self.send(output, &mut reports)?;
+        self.await_deliveries(&mut reports, Instant::now() + timeout, || Ok(())).map(|Delivered(_)| ())
     }
 
-    fn send(&mut self, output: &Output, refused: &mut Refusals) -> Result<(), Failure> {
+    fn send(&mut self, output: &Output, reports: &mut Deliveries) -> Result<(), Failure> {
         for (index, message) in output.iter().enumerate() {
             let mut record = base_record(&message, index);
             loop {
@@ -291,7 +239,7 @@ impl Producer {
                     Ok(()) => break,
                     Err((KafkaError::MessageProduction(Code::QueueFull), back)) => {
                         record = back;
-                        self.poll(Duration::from_millis(100), refused);
+                        self.poll(Duration::from_millis(100), reports);
                     }
                     Err((error, _)) => {
                         let bytes = message.key.map_or(0, <[u8]>::len) + message.value.map_or(0, <[u8]>::len);
@@ -311,21 +259,21 @@ impl Producer {
     /// something to wait for.
     fn await_deliveries(
         &mut self,
-        refused: &mut Refusals,
+        reports: &mut Deliveries,
         deadline: Instant,
         alive: impl Fn() -> Result<(), Error>,
     ) -> Result<Delivered, Failure> {
         const SILENCE: Duration = Duration::from_secs(1);
         let mut last = Instant::now();
         while self.outstanding > 0 {
-            if let Some(failure) = refused.definite() {
+            if let Some(failure) = reports.definite() {
                 return Err(failure);
             }
             if left(deadline).is_zero() {
                 return Err(Error::of(Code::MessageTimedOut).into());
             }
             let before = self.outstanding;
-            self.poll(left(deadline).min(Duration::from_millis(100)), refused);
+            self.poll(left(deadline).min(Duration::from_millis(100)), reports);
             if self.outstanding < before {
                 last = Instant::now();
             } else if last.elapsed() >= SILENCE {
@@ -333,7 +281,9 @@ impl Producer {
                 last = Instant::now();
             }
         }
-        let Some((code, refused)) = refused.worst.take() else { return Ok(Delivered) };
+        let Some((code, refused)) = reports.worst.take() else {
+            return Ok(Delivered(std::mem::take(&mut reports.ends)));
+        };
         if is_purged(code) {
             // What was thrown away with its transaction does not tell why.
             alive()?;
@@ -341,13 +291,11 @@ impl Producer {
         Err(Failure::refusal(code, refused))
     }
 
-    fn poll(&mut self, timeout: Duration, refused: &mut Refusals) {
+    fn poll(&mut self, timeout: Duration, reports: &mut Deliveries) {
         let outstanding = &mut self.outstanding;
         let news = self.events.poll(timeout, |report| {
             *outstanding -= 1;
-            if let Some((code, partition, bytes)) = report.failure {
-                refused.add(code, Refused { index: report.opaque, partition, bytes });
-            }
+            reports.add(&report);
         });
         if let Some(error) = news {
             tracing::debug!("kafka producer: {error}");
@@ -415,39 +363,6 @@ impl Producer {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
-}
-
-/// Keeps of all refusals the one that explains most.
-#[derive(Default)]
-struct Refusals {
-    worst: Option<(Code, Refused)>,
-}
-
-impl Refusals {
-    /// A refusal that is not the consequence of another failure.
-    fn definite(&self) -> Option<Failure> {
-        let (code, refused) = self.worst.clone()?;
-        Some(Failure::refusal(code, refused)).filter(|failure| !failure.is_consequence())
-    }
-
-    fn add(&mut self, code: Code, refused: Refused) {
-        // What was purged, or was refused for a neighbour in its batch, failed because of another. Of a batch refused for its size
-        // the largest record is the likely cause.
-        let purged = |code| is_purged(code) || code == Code::InvalidDifferentRecord;
-        let replace = match &self.worst {
-            None => true,
-            Some((worst, _)) if purged(*worst) != purged(code) => purged(*worst),
-            Some((_, worst)) => code == Code::MessageSizeTooLarge && refused.bytes > worst.bytes,
-        };
-        if replace {
-            self.worst = Some((code, refused));
-        }
-    }
-}
-
-/// Thrown away by the client, since something else failed before.
-fn is_purged(code: Code) -> bool {
-    matches!(code, Code::PurgeQueue | Code::PurgeInflight)
 }
 
 fn base_record<'a>(message: &Sent<'a>, index: usize) -> BaseRecord<'a, [u8], [u8], usize> {

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::invariant;
 use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition};
 use crate::stage::{Output, Transformer};
+use crate::state::{Ends, now_ms};
 use crate::task::Lifecycle;
 
 /// A transaction and its abort each end within the transaction's timeout. A call that has not returned this long after that never will:
@@ -37,9 +38,11 @@ impl<S: Transformer> Lane<S> {
         let started = Instant::now();
         let patience = self.shared.config.patience();
         let mut pause = Duration::from_millis(5);
-        loop {
+        let (ends, now) = loop {
+            // Before the transaction: its commit proves that nobody else has written until then.
+            let now = now_ms();
             let failure = match self.attempt(positions)? {
-                Attempt::Committed => break,
+                Attempt::Committed(ends) => break (ends, now),
                 Attempt::Dropped => return Ok(Outcome::Dropped),
                 Attempt::Failed(failure) => failure,
             };
@@ -54,10 +57,12 @@ impl<S: Transformer> Lane<S> {
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_secs(1));
-        }
+        };
         self.applied(positions);
-        self.output.states.commit();
-        if self.may_have_sent_twice() {
+        if let Err(failures) = self.output.states.commit(&ends, now) {
+            // Committed is committed: the changes are read again from the changelog.
+            self.reopen(&failures)?;
+        } else if self.may_have_sent_twice() {
             self.restart(&kafka::Error::text("the last commit was slow and may have been sent twice"))?;
         }
         Ok(Outcome::Committed)
@@ -99,12 +104,12 @@ impl<S: Transformer> Lane<S> {
                 if !permit.holds() {
                     return Ok(Attempt::Dropped);
                 }
-                shared.consumer.commit(positions).map_err(Failure::from)
+                shared.consumer.commit(positions).map(|()| Ends::new()).map_err(Failure::from)
             }
         };
         drop(permit);
         Ok(match result {
-            Ok(()) => Attempt::Committed,
+            Ok(ends) => Attempt::Committed(ends),
             Err(failure) => Attempt::Failed(failure),
         })
     }
@@ -249,7 +254,8 @@ pub(crate) fn refusal(
 }
 
 enum Attempt {
-    Committed,
+    /// So far do the changes of states reach in the changelog.
+    Committed(Ends),
     Dropped,
     Failed(Failure),
 }

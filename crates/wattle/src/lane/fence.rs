@@ -5,14 +5,14 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::commit::Outcome;
-use super::restore::{Refreshed, refresh, refuse_state_without_positions};
+use super::restore::{Kept, refresh, refuse_state_without_positions};
 use super::{Committer, Lane, millis};
 use crate::config::{Delivery, StartFrom, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{Consumer, PartitionQueue, Position, Producer, RebalanceListener, TopicPartition};
 use crate::stage::Transformer;
 use crate::task::{Lifecycle, positions};
-use crate::worker::{Incarnation, Router, Shared};
+use crate::worker::{Incarnation, Router, Shared, Stop};
 
 /// librdkafka's longest wait for a seek; the lane starts again after it.
 const SEEK: Duration = Duration::from_secs(30);
@@ -38,7 +38,9 @@ impl<S: Transformer> Lane<S> {
                 return Ok(());
             };
             if found.iter().any(Option::is_none) {
-                refuse_state_without_positions(&shared, number, &found, &self.tasks[&number].cancel)?;
+                self.with_store(number, |kept, cancel| {
+                    refuse_state_without_positions(&shared, number, &found, kept, cancel)
+                })?;
                 if !self.set_first_positions(&partitions, &found)? {
                     return Ok(());
                 }
@@ -51,10 +53,8 @@ impl<S: Transformer> Lane<S> {
                 self.drop_producer();
                 continue;
             }
-            match refresh(&shared, number, &found, self.warm(number).as_deref(), &self.tasks[&number].cancel)? {
-                Refreshed::Right => {}
-                Refreshed::Read(store) => self.output.states.open(number, store),
-                Refreshed::Gone => return Ok(()),
+            if !self.with_store(number, |kept, cancel| refresh(&shared, number, kept, cancel))? {
+                return Ok(());
             }
             return self.begin(number, &found, fenced_now, started);
         }
@@ -91,9 +91,18 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
-    /// Positions at which the state that the lane has of a task is right.
-    pub(super) fn warm(&self, number: i32) -> Option<Vec<Position>> {
-        self.output.states.is_open(number).then(|| self.tasks[&number].committed.clone()).flatten()
+    /// Lends a task's store out while the task does not run.
+    fn with_store<T>(
+        &mut self,
+        number: i32,
+        work: impl FnOnce(&mut Kept, &Stop) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut kept = self.output.states.close(number);
+        let result = work(&mut kept, &self.tasks[&number].cancel);
+        if let Some(store) = kept {
+            self.output.states.open(number, store);
+        }
+        result
     }
 
     fn drop_producer(&mut self) {

@@ -7,6 +7,7 @@ mod reaction;
 mod restore;
 mod sink;
 mod starter;
+mod stores;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -68,6 +69,8 @@ pub(crate) struct Lane<S: Transformer> {
     runtime: process::Runtime,
     /// Which queue has the first turn.
     turn: usize,
+    /// When the stores were last told that they are ours.
+    owned: Instant,
 }
 
 impl<S: Transformer> Lane<S> {
@@ -96,6 +99,7 @@ impl<S: Transformer> Lane<S> {
             output: Output::default(),
             runtime: process::Runtime::new()?,
             turn: 0,
+            owned: Instant::now(),
         })
     }
 
@@ -117,6 +121,7 @@ impl<S: Transformer> Lane<S> {
             if self.read_inbox() {
                 return Ok(());
             }
+            self.own_stores()?;
             if self.shared.config.transaction_scope == TransactionScope::Worker {
                 self.start_beside()?;
             } else if let Some(task) = self.in_state(Lifecycle::Starting).first().copied() {
@@ -255,7 +260,7 @@ impl<S: Transformer> Lane<S> {
             committed = 0;
             self.output.clear();
             let (tasks, dead_letters) = (&self.tasks, shared.config.dead_letter_topic.as_deref());
-            let done = process::run(
+            let processed = process::run(
                 &*shared.stage,
                 &self.batch,
                 0,
@@ -264,13 +269,20 @@ impl<S: Transformer> Lane<S> {
                 dead_letters,
                 &self.runtime,
                 |task| &tasks[&task].cancel,
-            )?;
-            let Some(Done { until, dead_letters }) = done else { continue };
+            );
+            // Looked at before the result, which is wrong where the stage did not see its state.
+            if self.wipe_unread()? {
+                return Ok(());
+            }
+            let Some(Done { until, dead_letters }) = processed? else { continue };
             let started = Instant::now();
             let positions = self.positions_behind(until)?;
             let messages = self.output.len() - dead_letters;
             if let Some(changelog) = &shared.config.changelog_topic {
                 self.output.log_states(changelog);
+                if self.wipe_unread()? {
+                    return Ok(());
+                }
             }
             match self.commit(&positions)? {
                 Outcome::Committed => {

@@ -1,63 +1,143 @@
-//! The committed state of a task: read from its changelog partition before the task runs. Positions first, then the end of the changelog
-//! (R2): what is committed between the two is in the state, and a commit of an older owner that comes later is fenced.
+//! The committed state of a task, brought up to date before the task runs. Positions first, then the end of the changelog (R2): what is
+//! committed between the two is in the state, and a commit of an older owner that comes later is fenced.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::millis;
 use crate::error::Error;
-use crate::kafka::{Position, Until};
+use crate::kafka::{Offset, Position};
 use crate::stage::Transformer;
-use crate::state::{Memory, Store, is_state_key};
-use crate::worker::{Shared, Stop};
+use crate::state::{Checkpoint, Disk, Failed, Memory, Origin, Store, is_state_key, now_ms};
+use crate::task::positions;
+use crate::worker::{Restoring, Shared, Stop};
 
-/// What has become of a task's state before it runs.
-pub(super) enum Refreshed {
-    /// What the lane has is right, or the stage keeps none.
-    Right,
-    Read(Box<dyn Store>),
-    /// The task is not ours any more.
-    Gone,
-}
+/// Keys, and bytes of keys and values, that a store takes at once.
+const CHUNK: (usize, usize) = (10_000, 4 << 20);
+/// Memory for blocks that are read, of all stores of a process together; of each at least the second.
+const CACHE_BYTES: (u64, u64) = (256 << 20, 4 << 20);
 
-/// Reads a task's state, unless what the lane has is right: it is where its positions are, since all of it commits together.
+/// A store of a task, while nobody uses it.
+pub(super) type Kept = Option<Box<dyn Store>>;
+
+/// Brings the state of a task up to the high watermark of its changelog partition: an open transaction of a dead owner pins the last stable
+/// offset below state whose positions are committed. `kept` is what there is of it already; only what it does not reach is read, if it can be trusted. Returns
+/// false where the task is not ours any more.
 pub(super) fn refresh<S: Transformer>(
     shared: &Shared<S>,
     number: i32,
-    found: &[Position],
-    warm: Option<&[Position]>,
+    kept: &mut Kept,
     cancel: &Stop,
-) -> Result<Refreshed, Error> {
-    if !shared.stage.is_stateful() || warm == Some(found) {
-        return Ok(Refreshed::Right);
+) -> Result<bool, Error> {
+    let (Some(changelog), Some(facts)) = (shared.changelog(), &shared.topology.changelog) else { return Ok(true) };
+    // Taken before the ends: whatever is written behind them is younger.
+    let (started, now) = (Instant::now(), now_ms());
+    let ask = || shared.view.watermarks(&changelog.topic, number, positions::WATERMARKS);
+    let (low, high) = positions::ends(&changelog.topic, number, ask)?;
+    let mut store = match kept.take() {
+        Some(store) => store,
+        None => open(shared, number)?,
+    };
+    let distrust = |checkpoint: Checkpoint| checkpoint.distrust(low, high, facts.delete_retention, now);
+    if let Some(why) = store.checkpoint().and_then(distrust) {
+        say_wiped(shared, number, &why);
+        store.wipe().map_err(|reason| failed(number, "removed", reason))?;
+        store = open(shared, number)?;
     }
-    Ok(restore(shared, number, cancel)?.map_or(Refreshed::Gone, Refreshed::Read))
+    let from = store.checkpoint().map_or(Position(low), |checkpoint| checkpoint.position);
+    let progress = shared.restores.begin(&shared.config.name, number, from, Position(high));
+    let mut chunk = Chunk::new(store.as_mut(), from, now, progress);
+    let reached = changelog.replay(number, from, high, cancel, |offset, key, value| {
+        chunk.add(offset, key, value).map_err(|reason| failed(number, "written", reason))
+    })?;
+    let records = chunk.end(reached, now).map_err(|reason| failed(number, "written", reason))?;
+    *kept = Some(store);
+    if reached.is_some() {
+        let (stream, took_ms) = (&shared.config.name, millis(started));
+        let topic = &changelog.topic;
+        tracing::info!(%stream, records, from = from.0, took_ms, "task {number} has its state from {topic}/{number}");
+    }
+    Ok(reached.is_some())
 }
 
-/// Reads the state of a task up to the high watermark: an open transaction of a dead owner pins the last stable offset below state whose
-/// positions are committed. `None` where the task has none, or is not ours any more.
-fn restore<S: Transformer>(shared: &Shared<S>, number: i32, cancel: &Stop) -> Result<Option<Box<dyn Store>>, Error> {
-    let Some(changelog) = shared.changelog() else { return Ok(None) };
-    let started = Instant::now();
-    let mut store = Memory::default();
-    let mut records = 0_u64;
-    let done = changelog.read(number, Until::HighWatermark, cancel, |key, value| {
-        if is_state_key(key) {
-            records += 1;
-            store.set(key, value.filter(|value| !value.is_empty()));
-        }
-    })?;
-    if !done {
-        return Ok(None);
+/// What is read and not in the store yet: the last of each key, since a store takes each once.
+struct Chunk<'a> {
+    store: &'a mut dyn Store,
+    keys: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    bytes: usize,
+    /// Behind everything that was read.
+    next: Position,
+    owned_until: i64,
+    progress: Restoring<'a>,
+}
+
+impl<'a> Chunk<'a> {
+    /// None yet. What is read while a store is not up to date is as old as the store.
+    fn new(store: &'a mut dyn Store, from: Position, now: i64, progress: Restoring<'a>) -> Self {
+        let owned_until = store.checkpoint().map_or(now, |checkpoint| checkpoint.owned_until);
+        Chunk { store, keys: BTreeMap::new(), bytes: 0, next: from, owned_until, progress }
     }
-    tracing::info!(
-        stream = %shared.config.name,
-        records,
-        keys = store.len(),
-        took_ms = millis(started),
-        "task {number} has its state from {}/{number}",
-        changelog.topic
-    );
-    Ok(Some(Box::new(store)))
+
+    fn add(&mut self, offset: Offset, key: &[u8], value: Option<&[u8]>) -> Result<(), Failed> {
+        self.next = offset.next();
+        if is_state_key(key) {
+            self.progress.record(self.next);
+            // An empty value deletes, as a null one does.
+            let value = value.filter(|value| !value.is_empty());
+            self.bytes += key.len() + value.map_or(0, <[u8]>::len);
+            self.keys.insert(key.into(), value.map(Into::into));
+            if self.keys.len() >= CHUNK.0 || self.bytes >= CHUNK.1 {
+                return self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands on what is left. Behind `reached` only what is written from now on can be missed later. Returns how many records there were.
+    fn end(mut self, reached: Option<Position>, now: i64) -> Result<u64, Failed> {
+        if let Some(end) = reached {
+            (self.next, self.owned_until) = (end, now);
+        }
+        self.flush()?;
+        Ok(self.progress.records())
+    }
+
+    fn flush(&mut self) -> Result<(), Failed> {
+        let checkpoint = Checkpoint { position: self.next, owned_until: self.owned_until };
+        self.store.apply(&mut self.keys.iter().map(|(key, value)| (&**key, value.as_deref())), checkpoint)?;
+        self.keys.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// The store of a task as it was left.
+fn open<S: Transformer>(shared: &Shared<S>, number: i32) -> Result<Box<dyn Store>, Error> {
+    let (Some(folder), Some(facts)) = (&shared.states, &shared.topology.changelog) else {
+        return Ok(Box::new(Memory::default()));
+    };
+    let origin = Origin {
+        application: shared.config.name.clone(),
+        topic: shared.config.changelog_topic.clone().unwrap_or_default(),
+        topic_id: facts.id.clone(),
+        partition: number,
+    };
+    let tasks = u64::try_from(shared.topology.partitions).unwrap_or(1).max(1);
+    let cache_bytes = (CACHE_BYTES.0 / tasks).max(CACHE_BYTES.1);
+    let opened = Disk::open(&folder.task(number), origin, cache_bytes);
+    let (store, wiped) = opened.map_err(|reason| failed(number, "opened", reason))?;
+    if let Some(why) = wiped {
+        say_wiped(shared, number, &why);
+    }
+    Ok(Box::new(store))
+}
+
+fn say_wiped<S>(shared: &Shared<S>, number: i32, why: &str) {
+    tracing::warn!(stream = %shared.config.name, "task {number}: its local state is wiped and built anew: {why}");
+}
+
+fn failed(task: i32, what: &'static str, reason: Failed) -> Error {
+    Error::State { task, what, reason: reason.to_string() }
 }
 
 /// Refuses a task whose positions are gone while its state is there: processing from the beginning on top of it would count
@@ -66,19 +146,21 @@ pub(super) fn refuse_state_without_positions<S: Transformer>(
     shared: &Shared<S>,
     number: i32,
     found: &[Option<Position>],
+    kept: &mut Kept,
     cancel: &Stop,
 ) -> Result<(), Error> {
-    if found.iter().any(Option::is_some) {
+    if found.iter().any(Option::is_some) || !refresh(shared, number, kept, cancel)? {
         return Ok(());
     }
-    let Some(store) = restore(shared, number, cancel)? else { return Ok(()) };
-    if store.len() == 0 {
+    let Some(store) = kept else { return Ok(()) };
+    let keys = store.keys().map_err(|reason| failed(number, "read", reason))?;
+    if keys == 0 {
         return Ok(());
     }
     Err(Error::StateWithoutPositions {
         task: number,
         group: shared.config.group.clone(),
         changelog: shared.config.changelog_topic.clone().unwrap_or_default(),
-        keys: store.len(),
+        keys,
     })
 }

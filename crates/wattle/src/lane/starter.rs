@@ -13,13 +13,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 
 use super::fence::{Opening, Queues, earliest, open};
-use super::restore::{Refreshed, refresh, refuse_state_without_positions};
+use super::restore::{Kept, refresh, refuse_state_without_positions};
 use super::{Lane, panic_text};
 use crate::config::StartFrom;
 use crate::error::Error;
 use crate::kafka::{Position, TopicPartition};
 use crate::stage::Transformer;
-use crate::state::Store;
 use crate::task::Lifecycle;
 use crate::task::positions::Wait;
 use crate::worker::{Incarnation, Shared, Stop};
@@ -38,6 +37,8 @@ pub(super) struct Report {
     tasks: Vec<(i32, Incarnation)>,
     wait: Wait,
     found: Vec<Found>,
+    /// The state of the first task, as far as it is there: a task with state has a starter of its own.
+    kept: Kept,
 }
 
 /// Waits of tasks that have no starter at the moment. One of an older incarnation does not count.
@@ -45,8 +46,7 @@ pub(super) type Waits = BTreeMap<i32, (Incarnation, Wait)>;
 
 enum Found {
     /// The task is at these positions, sought and resumed.
-    /// With its state, where it keeps some and what it had is not right any more.
-    Ready(Vec<Position>, Queues, Option<Box<dyn Store>>),
+    Ready(Vec<Position>, Queues),
     /// The group has no positions: these come first.
     First(Vec<(TopicPartition, Position)>),
     /// Not yet: a transaction holds a position open, or the coordinator does not answer.
@@ -84,10 +84,14 @@ impl<S: Transformer> Lane<S> {
 
     fn read_reports(&mut self) -> Result<(), Error> {
         let mut first = Vec::new();
-        while let Ok(Report { tasks, wait, found }) = self.reports.1.try_recv() {
-            if let Some(index) = self.starters.iter().position(|starter| starter.tasks.contains(&tasks[0].0)) {
+        while let Ok(Report { tasks, wait, found, kept }) = self.reports.1.try_recv() {
+            let first_task = tasks[0].0;
+            if let Some(index) = self.starters.iter().position(|starter| starter.tasks.contains(&first_task)) {
                 // It ends with its report; a panic was caught.
                 drop(self.starters.swap_remove(index).thread.join());
+            }
+            if let Some(store) = kept {
+                self.output.states.open(first_task, store);
             }
             for ((number, incarnation), found) in tasks.into_iter().zip(found) {
                 let task = &self.tasks[&number];
@@ -95,10 +99,7 @@ impl<S: Transformer> Lane<S> {
                     && task.incarnation == incarnation
                     && self.shared.assignment.is_current(number, incarnation);
                 match found {
-                    Found::Ready(positions, queues, store) if awaited => {
-                        if let Some(store) = store {
-                            self.output.states.open(number, store);
-                        }
+                    Found::Ready(positions, queues) if awaited => {
                         self.begun(number, &positions, queues, None, wait.started);
                     }
                     Found::First(positions) if awaited => first.extend(positions),
@@ -122,14 +123,15 @@ impl<S: Transformer> Lane<S> {
         // Those that have waited before come alone.
         let before = self.waits.remove(&tasks[0]).filter(|(of, _)| *of == starts[0].incarnation);
         let mut wait = before.map_or_else(Wait::begin, |(_, wait)| wait);
+        let mut kept = self.output.states.close(tasks[0]);
         let work = move || {
             let find = || match &starts[..] {
-                [start] => Ok(vec![find(&shared, start, &mut wait, &lane)?]),
+                [start] => Ok(vec![find(&shared, start, &mut wait, &mut kept, &lane)?]),
                 starts => find_together(&shared, starts, &mut wait, &lane),
             };
             match catch_unwind(AssertUnwindSafe(find)) {
                 // A lane that is gone waits for nothing.
-                Ok(Ok(found)) => drop(reports.send(Report { tasks: ids, wait, found })),
+                Ok(Ok(found)) => drop(reports.send(Report { tasks: ids, wait, found, kept })),
                 Ok(Err(error)) => shared.fatal.raise(error),
                 Err(panic) => {
                     let what = format!("starting {}", shared.task(ids[0].0));
@@ -153,7 +155,6 @@ impl<S: Transformer> Lane<S> {
             partitions: task.partitions.clone(),
             incarnation: task.incarnation,
             cancel: task.cancel.clone(),
-            warm: self.warm(number),
         }
     }
 
@@ -171,8 +172,6 @@ struct Start {
     partitions: Vec<TopicPartition>,
     incarnation: Incarnation,
     cancel: Stop,
-    /// Positions at which the state that the lane has of it is right.
-    warm: Option<Vec<Position>>,
 }
 
 impl Start {
@@ -198,7 +197,7 @@ fn find_together<S: Transformer>(
     let Some(queues) = open(shared, &ready.collect::<Vec<_>>(), lane)? else { return Ok(pending()) };
     let mut queues = queues.into_iter();
     let found = starts.iter().zip(known).zip(positions.chunks(topics)).map(|((start, known), found)| match known {
-        Some(known) => Ok(queues.next().map_or(Found::Pending, |queues| Found::Ready(known, queues, None))),
+        Some(known) => Ok(queues.next().map_or(Found::Pending, |queues| Found::Ready(known, queues))),
         None if shared.config.start_from == StartFrom::Earliest => {
             Ok(Found::First(earliest(&shared.consumer, &start.partitions, found)?))
         }
@@ -211,9 +210,10 @@ fn find<S: Transformer>(
     shared: &Arc<Shared<S>>,
     start: &Start,
     wait: &mut Wait,
+    kept: &mut Kept,
     lane: &Thread,
 ) -> Result<Found, Error> {
-    let Start { number, partitions, incarnation, cancel, warm } = start;
+    let Start { number, partitions, incarnation, cancel } = start;
     let (number, incarnation) = (*number, *incarnation);
     let name = format!("task {number}");
     let ours = || shared.assignment.is_current(number, incarnation);
@@ -226,16 +226,14 @@ fn find<S: Transformer>(
         };
         if found.iter().all(Option::is_some) {
             let found: Vec<Position> = found.into_iter().flatten().collect();
-            let store = match refresh(shared, number, &found, warm.as_deref(), cancel)? {
-                Refreshed::Right => None,
-                Refreshed::Read(store) => Some(store),
-                Refreshed::Gone => return Ok(Found::Gone),
-            };
+            if !refresh(shared, number, kept, cancel)? {
+                return Ok(Found::Gone);
+            }
             let queues = open(shared, &[start.opening(&found)], lane)?;
             let queues = queues.into_iter().flatten().next();
-            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues, store)));
+            return Ok(queues.map_or(Found::Gone, |queues| Found::Ready(found, queues)));
         }
-        refuse_state_without_positions(shared, number, &found, cancel)?;
+        refuse_state_without_positions(shared, number, &found, kept, cancel)?;
         if shared.config.start_from == StartFrom::Earliest {
             return Ok(Found::First(earliest(&shared.consumer, partitions, &found)?));
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::StageError;
 use crate::kafka::{Header, Record, header_bytes};
-use crate::state::{Change, TaskStates};
+use crate::state::{Change, TaskStates, Value};
 
 /// A record to be written. `None` as key or value is null; a null value is a tombstone.
 #[derive(Clone, Debug)]
@@ -100,6 +100,8 @@ pub struct Output {
     inherited: Option<i64>,
     /// Index in its batch of the record that is being processed.
     source: usize,
+    /// Index of the first record of the changelog, which are the last ones.
+    logged: Option<usize>,
     /// State, for stages that keep some.
     pub(crate) states: TaskStates,
 }
@@ -208,6 +210,7 @@ impl Output {
         self.entries.clear();
         self.bytes.clear();
         self.header_bytes = 0;
+        self.logged = None;
         self.states.clear();
     }
 
@@ -219,7 +222,7 @@ impl Output {
     }
 
     /// The state of a key of the record's task.
-    pub(crate) fn state(&self, key: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn state(&self, key: &[u8]) -> Option<Value<'_>> {
         self.states.get(key)
     }
 
@@ -230,7 +233,9 @@ impl Output {
 
     /// Adds what the batch has changed of its states, as records of the changelog: one a key, in the partition of its task.
     pub(crate) fn log_states(&mut self, changelog: &str) {
-        let states = std::mem::take(&mut self.states);
+        let mut states = std::mem::take(&mut self.states);
+        states.settle();
+        self.logged = Some(self.entries.len());
         for (task, Change { key, value, source }) in states.changes() {
             let topic = self.store(changelog.as_bytes());
             let key = Some(self.store(key));
@@ -239,6 +244,11 @@ impl Output {
             self.entries.push(Entry { topic, partition, timestamp: None, key, value, headers: Vec::new(), source });
         }
         self.states = states;
+    }
+
+    /// Index of the first message that is a change of a state; no message's where there is none.
+    pub(crate) fn logged_from(&self) -> usize {
+        self.logged.unwrap_or(usize::MAX)
     }
 
     pub(crate) fn byte_len(&self) -> usize {

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Output, StageError, Transformer};
 use crate::kafka::Record;
-use crate::state::is_state_key;
+use crate::state::{MAX_KEY, is_state_key};
 
 /// A stage with a state for each key: takes records one after another, emits messages, and says what the state of the record's key is from now
 /// on. Outputs, state and position commit together, or not at all.
@@ -79,7 +79,13 @@ impl<T: StatefulTransformer> Transformer for Stateful<T> {
         if !is_state_key(&key) {
             return Err(StageError::new("its state key begins with a zero byte and \"wattle.\", which is reserved"));
         }
-        let state = out.state(&key).map(serde_json::from_slice).transpose();
+        if key.len() > MAX_KEY {
+            return Err(StageError::new(format!(
+                "its state key has {} bytes, and the longest has {MAX_KEY}",
+                key.len()
+            )));
+        }
+        let state = out.state(&key).map(|bytes| serde_json::from_slice(&bytes)).transpose();
         // The text of the error would quote the state.
         let state = state.map_err(|_| StageError::new("the state of its key is not what the stage's type expects"))?;
         match self.0.transform(record, state, out).await? {

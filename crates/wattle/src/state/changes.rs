@@ -1,8 +1,11 @@
 //! The changes of a batch on top of what is committed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use super::Store;
+use super::{ChangeRef, Checkpoint, Ends, Failed, Store, Value};
+use crate::kafka::Position;
 
 /// The stores of a lane's tasks, and what the batch in hand has changed of them. Nothing of a batch reaches a store before
 /// [`TaskStates::commit`].
@@ -11,6 +14,8 @@ pub(crate) struct TaskStates {
     tasks: BTreeMap<i32, TaskState>,
     /// The task whose record is processed.
     current: i32,
+    /// The first store that could not be read: what was made of the batch since is not to be committed.
+    unread: OnceLock<StoreFailed>,
 }
 
 struct TaskState {
@@ -30,6 +35,13 @@ pub(crate) struct Change {
     pub(crate) source: usize,
 }
 
+/// A task's store did not do what it was told.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreFailed {
+    pub(crate) task: i32,
+    pub(crate) reason: Failed,
+}
+
 impl TaskStates {
     /// Gives a task its committed state.
     pub(crate) fn open(&mut self, task: i32, store: Box<dyn Store>) {
@@ -44,16 +56,33 @@ impl TaskStates {
         self.current = task;
     }
 
-    /// The state of a key of the current task, changes of the batch included.
+    /// The state of a key of the current task, changes of the batch included. `None` also where the store cannot be read, which
+    /// [`TaskStates::take_unread`] tells.
     ///
     /// # Panics
     /// Where the task has no store: a bug in here.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Value<'_>> {
         let task = self.tasks.get(&self.current).expect("a task that runs has its state");
         match task.by_key.get(key) {
-            Some(index) => task.changes[*index].value.as_deref(),
-            None => task.store.get(key),
+            Some(index) => task.changes[*index].value.as_deref().map(Value::Memory),
+            None => self.read(self.current, key),
         }
+    }
+
+    fn read(&self, task: i32, key: &[u8]) -> Option<Value<'_>> {
+        match self.tasks.get(&task)?.store.get(key) {
+            Ok(value) => value,
+            Err(reason) => {
+                // The first one counts.
+                drop(self.unread.set(StoreFailed { task, reason }));
+                None
+            }
+        }
+    }
+
+    /// The failure of a store to be read since the last call. What the batch has been processed to is wrong then.
+    pub(crate) fn take_unread(&mut self) -> Option<StoreFailed> {
+        self.unread.take()
     }
 
     /// Changes a key of the current task.
@@ -68,12 +97,24 @@ impl TaskStates {
         }
     }
 
-    /// What differs from the committed state: one change a key, none where the batch has left it as it was.
+    /// Ends the batch: keeps of its changes what differs from the committed state.
+    pub(crate) fn settle(&mut self) {
+        for (number, task) in &mut self.tasks {
+            let TaskState { store, changes, by_key } = task;
+            changes.retain(|change| match store.get(&change.key) {
+                Ok(before) => before.as_deref() != change.value.as_deref(),
+                Err(reason) => {
+                    drop(self.unread.set(StoreFailed { task: *number, reason }));
+                    true
+                }
+            });
+            by_key.clear();
+        }
+    }
+
+    /// What the batch has changed, once it is settled: one change a key, none where the batch has left it as it was.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (i32, &Change)> {
-        self.tasks.iter().flat_map(|(number, task)| {
-            let differs = |change: &&Change| task.store.get(&change.key) != change.value.as_deref();
-            task.changes.iter().filter(differs).map(move |change| (*number, change))
-        })
+        self.tasks.iter().flat_map(|(number, task)| task.changes.iter().map(move |change| (*number, change)))
     }
 
     /// Forgets the changes of the batch.
@@ -84,19 +125,56 @@ impl TaskStates {
         }
     }
 
-    /// Makes the changes of the batch the committed state.
-    pub(crate) fn commit(&mut self) {
-        for task in self.tasks.values_mut() {
-            for change in &task.changes {
-                task.store.set(&change.key, change.value.as_deref());
+    /// Makes the changes of the batch, once it is settled, the committed state. `ends` says how far in the changelog they reach: of a task whose end is not known
+    /// the checkpoint stays, and what is behind it is the same when it is read again.
+    ///
+    /// # Errors
+    /// The tasks whose stores did not take it. They have none any more.
+    pub(crate) fn commit(&mut self, ends: &Ends, now: i64) -> Result<(), Vec<StoreFailed>> {
+        let mut failures = Vec::new();
+        for (number, task) in self.tasks.iter_mut().filter(|(_, task)| !task.changes.is_empty()) {
+            let known = ends.get(number).copied().or(task.store.checkpoint().map(|checkpoint| checkpoint.position));
+            let checkpoint = Checkpoint { position: known.unwrap_or(Position(0)), owned_until: now };
+            let mut changes =
+                task.changes.iter().map(|change| (&*change.key, change.value.as_deref()) as ChangeRef<'_>);
+            if let Err(reason) = task.store.apply(&mut changes, checkpoint) {
+                failures.push(StoreFailed { task: *number, reason });
             }
         }
         self.clear();
+        for failure in &failures {
+            self.tasks.remove(&failure.task);
+        }
+        if failures.is_empty() { Ok(()) } else { Err(failures) }
+    }
+
+    /// Says that nobody else has written to a task's changelog partition until now, unless that was said less than `often` ago, or so long ago that it
+    /// may not be true.
+    ///
+    /// # Errors
+    /// As those of [`TaskStates::commit`].
+    pub(crate) fn own(
+        &mut self,
+        task: i32,
+        often: Duration,
+        stale: impl Fn(Checkpoint) -> bool,
+        now: i64,
+    ) -> Result<(), Vec<StoreFailed>> {
+        let Some(TaskState { store, .. }) = self.tasks.get_mut(&task) else { return Ok(()) };
+        let Some(checkpoint) = store.checkpoint() else { return Ok(()) };
+        let is_fresh = i128::from(now - checkpoint.owned_until) < often.as_millis() as i128;
+        if is_fresh || stale(checkpoint) {
+            return Ok(());
+        }
+        store.apply(&mut std::iter::empty(), Checkpoint { owned_until: now, ..checkpoint }).map_err(|reason| {
+            self.tasks.remove(&task);
+            vec![StoreFailed { task, reason }]
+        })
     }
 
     /// The committed state of a key of a task.
-    pub(crate) fn committed(&self, task: i32, key: &[u8]) -> Option<&[u8]> {
-        self.tasks.get(&task)?.store.get(key)
+    pub(crate) fn committed(&self, task: i32, key: &[u8]) -> Option<Value<'_>> {
+        self.read(task, key)
     }
 
     /// Takes a task's store away, without what the batch has changed.
@@ -116,11 +194,18 @@ mod tests {
     use super::super::Memory;
     use super::*;
 
+    const START: Checkpoint = Checkpoint { position: Position(1), owned_until: 0 };
+
+    fn get(states: &TaskStates, key: &[u8]) -> Option<Vec<u8>> {
+        states.get(key).map(|value| value.to_vec())
+    }
+
     fn states() -> TaskStates {
         let mut states = TaskStates::default();
         for task in [0, 1] {
             let mut store = Memory::default();
-            store.set(b"kept", Some(b"1"));
+            let kept = (b"kept".as_slice(), Some(b"1".as_slice()));
+            store.apply(&mut std::iter::once(kept), START).expect("memory takes it");
             states.open(task, Box::new(store));
         }
         states
@@ -130,11 +215,11 @@ mod tests {
     fn a_record_sees_the_changes_before_it_and_an_aborted_batch_leaves_none() {
         let mut states = states();
         states.set(b"kept", Some(b"2".to_vec()), 0);
-        assert_eq!(states.get(b"kept"), Some(b"2".as_slice()));
+        assert_eq!(get(&states, b"kept"), Some(b"2".to_vec()));
         states.set(b"kept", None, 1);
-        assert_eq!(states.get(b"kept"), None);
+        assert_eq!(get(&states, b"kept"), None);
         states.clear();
-        assert_eq!(states.get(b"kept"), Some(b"1".as_slice()));
+        assert_eq!(get(&states, b"kept"), Some(b"1".to_vec()));
     }
 
     #[test]
@@ -145,6 +230,7 @@ mod tests {
         states.set(b"kept", Some(b"3".to_vec()), 2);
         states.set(b"kept", Some(b"1".to_vec()), 3);
         states.set(b"never there", None, 4);
+        states.settle();
         let changes: Vec<_> = states.changes().collect();
         assert_eq!(changes.len(), 1);
         assert_eq!((changes[0].0, &*changes[0].1.key, changes[0].1.source), (0, b"new".as_slice(), 1));
@@ -155,9 +241,80 @@ mod tests {
         let mut states = states();
         states.set_current(1);
         states.set(b"kept", None, 0);
-        states.commit();
-        assert_eq!((states.get(b"kept"), states.committed(1, b"kept")), (None, None));
+        states.settle();
+        states.commit(&Ends::from([(1, Position(7))]), 5).expect("memory takes it");
+        assert!(states.get(b"kept").is_none() && states.committed(1, b"kept").is_none());
+        let checkpoint = |task: i32| states.tasks[&task].store.checkpoint();
+        assert_eq!(checkpoint(1), Some(Checkpoint { position: Position(7), owned_until: 5 }));
+        assert_eq!(checkpoint(0), Some(START), "nothing was changed there");
         states.set_current(0);
-        assert_eq!(states.get(b"kept"), Some(b"1".as_slice()));
+        assert_eq!(get(&states, b"kept"), Some(b"1".to_vec()));
+    }
+
+    /// A disk that fails.
+    struct Broken;
+
+    impl Store for Broken {
+        fn get(&self, _: &[u8]) -> Result<Option<Value<'_>>, Failed> {
+            Err(Failed("unreadable".to_owned()))
+        }
+
+        fn apply(&mut self, _: &mut dyn Iterator<Item = ChangeRef<'_>>, _: Checkpoint) -> Result<(), Failed> {
+            Err(Failed("full".to_owned()))
+        }
+
+        fn checkpoint(&self) -> Option<Checkpoint> {
+            Some(START)
+        }
+
+        fn keys(&self) -> Result<usize, Failed> {
+            Err(Failed("unreadable".to_owned()))
+        }
+
+        fn wipe(self: Box<Self>) -> Result<(), Failed> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_store_that_does_not_take_what_is_committed_is_closed_and_the_others_are_not() {
+        let mut states = states();
+        states.open(1, Box::new(Broken));
+        for task in [0, 1] {
+            states.set_current(task);
+            states.set(b"new", Some(b"1".to_vec()), 0);
+        }
+        let failures = states.commit(&Ends::new(), 5).expect_err("the disk is full");
+        assert_eq!(failures.iter().map(|failure| failure.task).collect::<Vec<_>>(), [1]);
+        assert!(states.is_open(0) && !states.is_open(1) && states.committed(0, b"new").is_some());
+        let own = |states: &mut TaskStates, task| states.own(task, Duration::ZERO, |_| false, 9);
+        own(&mut states, 0).expect("memory takes it");
+        states.open(1, Box::new(Broken));
+        assert!(own(&mut states, 1).is_err() && !states.is_open(1));
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_read_is_told_before_anything_is_committed() {
+        let mut states = states();
+        states.open(1, Box::new(Broken));
+        states.set_current(1);
+        assert!(states.take_unread().is_none());
+        assert!(states.get(b"kept").is_none());
+        assert_eq!(states.take_unread().map(|failure| failure.task), Some(1));
+        states.set(b"kept", None, 0);
+        states.settle();
+        assert_eq!(states.take_unread().map(|failure| failure.task), Some(1));
+    }
+
+    #[test]
+    fn a_store_is_owned_on_only_while_that_is_sure() {
+        let mut states = states();
+        let until = |states: &TaskStates| states.tasks[&0].store.checkpoint().map(|checkpoint| checkpoint.owned_until);
+        states.own(0, Duration::from_millis(10), |_| false, 9).expect("memory takes it");
+        assert_eq!(until(&states), Some(0), "it is fresh");
+        states.own(0, Duration::from_millis(10), |_| true, 10).expect("memory takes it");
+        assert_eq!(until(&states), Some(0), "it was left for too long");
+        states.own(0, Duration::from_millis(10), |_| false, 10).expect("memory takes it");
+        assert_eq!(until(&states), Some(10));
     }
 }

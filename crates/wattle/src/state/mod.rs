@@ -2,25 +2,80 @@
 //! records of a changelog topic in the same transaction; a [`Store`] holds what is committed.
 
 mod changes;
+mod checkpoint;
+mod disk;
+mod folder;
 mod memory;
 
-pub(crate) use changes::{Change, TaskStates};
+use std::ops::Deref;
+
+pub(crate) use changes::{Change, StoreFailed, TaskStates};
+pub(crate) use checkpoint::{Checkpoint, Ends, now_ms};
+pub(crate) use disk::{Disk, Origin};
+pub(crate) use folder::StateFolder;
 pub(crate) use memory::Memory;
 
-/// What begins a key of the changelog that is not a state's.
+/// What begins a key of the changelog, and of a store, that is not a state's.
 const RESERVED: &[u8] = b"\0wattle.";
 
-/// The committed state of one task.
+/// Most bytes of a state's key: the store on disk takes no longer one.
+pub(crate) const MAX_KEY: usize = 65_535;
+
+/// The committed state of one task. Keys that begin with [`RESERVED`] are the product's own.
 pub(crate) trait Store: Send {
     /// The value of a key; `None` where it has none.
-    fn get(&self, key: &[u8]) -> Option<&[u8]>;
+    ///
+    /// # Errors
+    /// Where the disk cannot be read, or what it holds is damaged.
+    fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, Failed>;
 
-    /// Sets a key's value, or deletes it.
-    fn set(&mut self, key: &[u8], value: Option<&[u8]>);
+    /// Takes changes and how far in the changelog they reach, all or nothing. `None` as value deletes the key.
+    ///
+    /// # Errors
+    /// Where nothing was taken. The store is not used after that: it is opened anew.
+    fn apply(&mut self, changes: &mut dyn Iterator<Item = ChangeRef<'_>>, checkpoint: Checkpoint)
+    -> Result<(), Failed>;
 
-    /// How many keys have a value.
-    fn len(&self) -> usize;
+    /// How far in the changelog it reaches; `None` of a store that has never been told.
+    fn checkpoint(&self) -> Option<Checkpoint>;
+
+    /// How many keys have a state. On disk they are counted one by one.
+    ///
+    /// # Errors
+    /// As those of [`Store::get`].
+    fn keys(&self) -> Result<usize, Failed>;
+
+    /// Removes it with everything that it holds.
+    ///
+    /// # Errors
+    /// Where files are left.
+    fn wipe(self: Box<Self>) -> Result<(), Failed>;
 }
+
+/// A key, and its value from now on.
+pub(crate) type ChangeRef<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// A value of a store: its own bytes, or a counted reference to a block that was read.
+pub(crate) enum Value<'a> {
+    Memory(&'a [u8]),
+    Disk(fjall::Slice),
+}
+
+impl Deref for Value<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Value::Memory(bytes) => bytes,
+            Value::Disk(bytes) => bytes,
+        }
+    }
+}
+
+/// A store on disk did not do what it was told. Says why.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Failed(pub(crate) String);
 
 /// Whether a record of the changelog is about a state's key. The others, cursors for example, are not.
 pub(crate) fn is_state_key(key: &[u8]) -> bool {

@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Longer than any transaction that a broker allows by default (15 minutes).
 const GIVE_UP: Duration = Duration::from_secs(20 * 60);
 const REMIND: Duration = Duration::from_secs(60);
-const WATERMARKS: Duration = Duration::from_secs(30);
+pub(crate) const WATERMARKS: Duration = Duration::from_secs(30);
 
 /// The group's committed positions, none of which a transaction holds open; `None` if `still_ours` ended meanwhile.
 ///
@@ -154,7 +154,11 @@ pub(crate) fn check_range(
 }
 
 /// Asks again while the partition has no leader, or its leader is not ready: a broker that restarts must not end its clients.
-fn ends(topic: &str, partition: i32, ask: impl Fn() -> Result<(i64, i64), kafka::Error>) -> Result<(i64, i64), Error> {
+pub(crate) fn ends(
+    topic: &str,
+    partition: i32,
+    ask: impl Fn() -> Result<(i64, i64), kafka::Error>,
+) -> Result<(i64, i64), Error> {
     let started = Instant::now();
     loop {
         match ask() {

@@ -10,12 +10,13 @@ use crate::config::BatchLimits;
 use crate::error::Error;
 use crate::kafka::{Batch, Position};
 use crate::stage::{Output, Stateful, StatefulTransformer, Transformer};
-use crate::state::Memory;
+use crate::state::{Checkpoint, Ends, Memory};
 use crate::task::process::{self, Runtime};
 use crate::worker::Stop;
 
 /// The name under which state changes are gathered; no stage can write to it.
 const CHANGELOG: &str = "\0changelog";
+const MEMORY: &str = "memory takes what it is told";
 
 /// Runs a stage as a worker would: in batches, each of which is kept as a whole or not at all.
 ///
@@ -103,7 +104,7 @@ impl<S: Transformer> StageDriver<S> {
             let list = if message.topic == CHANGELOG { &mut self.changes } else { &mut self.messages };
             list.push(TestMessage::of(&message));
         }
-        self.output.states.commit();
+        self.output.states.commit(&Ends::new(), 0).expect(MEMORY);
         self.positions.extend(positions);
         Ok(())
     }
@@ -171,7 +172,8 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     pub fn with_state(mut self, partition: i32, key: impl AsRef<[u8]>, state: &T::State) -> Self {
         let value = serde_json::to_vec(state).expect("the state has a JSON form");
         let mut store = self.output.states.close(partition).unwrap_or_else(|| Box::new(Memory::default()));
-        store.set(key.as_ref(), Some(&value));
+        let checkpoint = Checkpoint { position: Position(0), owned_until: 0 };
+        store.apply(&mut std::iter::once((key.as_ref(), Some(&*value))), checkpoint).expect(MEMORY);
         self.output.states.open(partition, store);
         self
     }
@@ -183,7 +185,7 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     #[must_use]
     pub fn state(&self, partition: i32, key: impl AsRef<[u8]>) -> Option<T::State> {
         let bytes = self.output.states.committed(partition, key.as_ref())?;
-        Some(serde_json::from_slice(bytes).expect("the stage has written it"))
+        Some(serde_json::from_slice(&bytes).expect("the stage has written it"))
     }
 }
 

@@ -84,8 +84,8 @@ fn changed(known: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> 
     let (topic, id) = known.iter().find(|(topic, id)| now.get(*topic) != Some(id))?;
     let what = if now.contains_key(topic) { "deleted and made anew" } else { "deleted" };
     Some(format!(
-        "topic {topic} was {what} while it was read (its id was {id}); the committed positions are those of the old topic. Check \
-         what of the new one was processed, set the group's positions with kafka-consumer-groups --reset-offsets, and start again"
+        "topic {topic} was {what} while it was in use (its id was {id}); the committed positions, or the state, are those of the old topic. \
+         Check what of a new input topic was processed, set the group's positions with kafka-consumer-groups --reset-offsets, and start again"
     ))
 }
 

@@ -10,6 +10,7 @@ mod members;
 mod monitor;
 mod orphan;
 mod protocol;
+mod restores;
 mod shared;
 mod startup;
 mod stop;
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use assignment::Incarnation;
 pub use monitor::{Lag, Monitor, PartitionLag};
+pub use restores::Restore;
+pub(crate) use restores::Restoring;
 pub(crate) use shared::{Router, Shared};
 pub(crate) use startup::{batch_size, check_topics, check_transaction_timeout};
 pub use stop::Stop;
@@ -72,6 +75,7 @@ impl<S: Transformer> Worker<S> {
     pub fn run(self, stop: &Stop) -> Result<(), Error> {
         let Worker { config, stage, monitor } = self;
         let admin = Admin::new(&config.name, &config.brokers, &config.consumer_properties)?;
+        let states = startup::state_folder(&config)?;
         let topology = startup::check(&admin, &config)?;
         let router = Arc::new(Router::new(&config.name));
         let partitions = config.topics.len() * usize::try_from(topology.partitions).unwrap_or_default();
@@ -92,6 +96,8 @@ impl<S: Transformer> Worker<S> {
             view,
             assignment: router.assignment.clone(),
             metrics: monitor.metrics.clone(),
+            restores: monitor.restores.clone(),
+            states,
             fatal: Arc::default(),
             watchdog: watchdog::Watchdog::default(),
             admin: Arc::new(admin),

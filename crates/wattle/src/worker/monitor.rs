@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use super::restores::{Restore, Restores};
 use super::shared::Router;
 use crate::error::Error;
 use crate::kafka::{Consumer, GroupView, Position, TopicPartition};
@@ -14,6 +15,7 @@ const ASK: Duration = Duration::from_secs(5);
 #[derive(Clone, Default)]
 pub struct Monitor {
     pub(super) metrics: Arc<Metrics>,
+    pub(super) restores: Arc<Restores>,
     source: Arc<OnceLock<LagSource>>,
 }
 
@@ -39,6 +41,12 @@ impl Monitor {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// The tasks whose state is being read from the changelog right now, every few seconds anew.
+    #[must_use]
+    pub fn restores(&self) -> Vec<Restore> {
+        self.restores.list()
     }
 
     /// What the *group* has committed, and where the input topics end for a `read_committed` reader, over all partitions of

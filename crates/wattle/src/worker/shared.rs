@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::assignment::Assignment;
 use super::fatal::Fatal;
 use super::orphan::Ended;
+use super::restores::Restores;
 use super::startup::Topology;
 use super::watchdog::Watchdog;
 use crate::config::{Delivery, START, StartFrom, TransactionScope, WorkerConfig};
@@ -18,6 +19,7 @@ use crate::kafka::{
 };
 use crate::metrics::Metrics;
 use crate::stage::Output;
+use crate::state::StateFolder;
 use crate::task::positions;
 
 /// Longest that the group is kept waiting for commits under way.
@@ -32,6 +34,9 @@ pub(crate) struct Shared<S> {
     pub(crate) view: Arc<GroupView>,
     pub(crate) assignment: Arc<Assignment>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) restores: Arc<Restores>,
+    /// Where states are on disk; `None`: in memory.
+    pub(crate) states: Option<StateFolder>,
     pub(crate) fatal: Arc<Fatal>,
     pub(crate) watchdog: Watchdog,
     pub(crate) admin: Arc<Admin>,
@@ -145,7 +150,7 @@ impl<S> Shared<S> {
                 self.config.transaction_timeout(),
             );
             match done {
-                Ok(()) => {
+                Ok(_) => {
                     let positions = positions::places(&first);
                     tracing::info!(stream = %self.config.name, %positions, "set the group's first positions");
                 }

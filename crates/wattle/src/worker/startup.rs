@@ -8,20 +8,38 @@ use super::protocol::Patience;
 use crate::config::{Delivery, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{Admin, Cluster};
+use crate::state::StateFolder;
 
 /// librdkafka's default for the bytes of one record batch.
 const BATCH_SIZE: i64 = 1_000_000;
+/// Kafka's default.
+const DELETE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// What a worker needs to know of its cluster.
 pub(crate) struct Topology {
     /// Partitions of each input topic.
     pub(crate) partitions: i32,
-    /// The input topics' ids.
+    /// The ids of the input topics and the changelog.
     pub(crate) ids: BTreeMap<String, String>,
     /// Most bytes of one record batch that every output topic accepts.
     pub(crate) batch_size: usize,
+    /// Where the stage's state is kept, if it keeps some.
+    pub(crate) changelog: Option<ChangelogFacts>,
     /// How long to wait for the group.
     pub(crate) patience: Patience,
+}
+
+/// What a worker needs to know of its changelog topic.
+pub(crate) struct ChangelogFacts {
+    /// Empty where the brokers know no ids of topics.
+    pub(crate) id: String,
+    /// Compaction may remove a delete that is older than this.
+    pub(crate) delete_retention: Duration,
+}
+
+/// The folder for states on disk, if the configuration has one: before anything connects, since another process may have it.
+pub(super) fn state_folder(config: &WorkerConfig) -> Result<Option<StateFolder>, Error> {
+    config.state_dir.as_deref().map(|path| StateFolder::open(path, &config.name)).transpose()
 }
 
 pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
@@ -45,12 +63,22 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     }
     descriptors::check(config, partitions, cluster.connections)?;
     if let Some(changelog) = &config.changelog_topic {
+        check_count(&cluster, changelog, partitions)?;
         admin.ensure_changelog(changelog, partitions)?;
     }
+    let watched: Vec<String> = config.topics.iter().chain(&config.changelog_topic).cloned().collect();
     let ids = admin
-        .topic_ids(&config.topics)
+        .topic_ids(&watched)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
-    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs), patience })
+    let changelog = config.changelog_topic.as_ref().map(|topic| ChangelogFacts {
+        id: ids.get(topic).cloned().unwrap_or_default(),
+        delete_retention: admin.topic_setting(topic, "delete.retention.ms").map_or(DELETE_RETENTION, millis),
+    });
+    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs), changelog, patience })
+}
+
+fn millis(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
 /// Refuses a transaction timeout that the broker does not allow.
@@ -63,6 +91,16 @@ pub(crate) fn check_transaction_timeout(admin: &Admin, cluster: &Cluster, timeou
          the other"
     );
     Err(Error::BrokerSetting { text })
+}
+
+/// Refuses a changelog topic whose partitions are not those of the input: a key's records would be in another partition now than its state.
+fn check_count(cluster: &Cluster, changelog: &str, partitions: i32) -> Result<(), Error> {
+    let Some(count) = cluster.topics.get(changelog).filter(|count| **count != partitions) else { return Ok(()) };
+    let text = format!(
+        "the changelog topic {changelog} has {count} partitions and the input topics {partitions}, while partition n of the one is the state \
+         of partition n of the others. Go on with the former number of partitions, or start a new application_id"
+    );
+    Err(Error::Topics { text })
 }
 
 /// Refuses topics that are not there.

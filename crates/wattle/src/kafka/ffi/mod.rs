@@ -104,8 +104,13 @@ pub(crate) fn introduce(consumer: Handle, topic: &str, partition: i32) {
 pub(crate) struct Report {
     /// What was given to `send`.
     pub(crate) opaque: usize,
-    /// Where it was refused, and how large it was.
-    pub(crate) failure: Option<(Code, i32, usize)>,
+    pub(crate) partition: i32,
+    /// Negative where it is not known.
+    pub(crate) offset: i64,
+    /// Key and value.
+    pub(crate) bytes: usize,
+    /// Why it was refused, if it was.
+    pub(crate) failure: Option<Code>,
 }
 
 /// The headers of a message in their order: name and value. rdkafka's own reader panics at a name that is not UTF-8. A name ends at
@@ -160,9 +165,15 @@ impl Events {
                     let message = &*message;
                     let failure = match message.err {
                         sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => None,
-                        code => Some((code.into(), message.partition, message.len + message.key_len)),
+                        code => Some(code.into()),
                     };
-                    report(Report { opaque: message._private as usize, failure });
+                    report(Report {
+                        opaque: message._private as usize,
+                        partition: message.partition,
+                        offset: message.offset,
+                        bytes: message.len + message.key_len,
+                        failure,
+                    });
                 },
                 sys::RD_KAFKA_EVENT_ERROR => {
                     let code: Code = sys::rd_kafka_event_error(event).into();
