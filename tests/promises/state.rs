@@ -7,7 +7,7 @@ use rdkafka::Message as _;
 use rdkafka::producer::BaseRecord;
 
 use crate::harness::cluster::Isolation::ReadCommitted;
-use crate::harness::cluster::{answer, options};
+use crate::harness::cluster::{Cluster, answer, options};
 use crate::harness::ledger::{count, read};
 use crate::harness::load::{confirmed_producer, finish, send};
 use crate::harness::process::Process;
@@ -33,9 +33,13 @@ fn start_in(room: &Room, input: &str, output: &str, folder: &str) -> Process {
 }
 
 fn start_with(room: &Room, input: &str, output: &str, more: &[&str]) -> Process {
-    let (brokers, id) = (room.broker().address(), room.group());
+    start_at(room, &room.broker().address(), input, output, more)
+}
+
+pub(super) fn start_at(room: &Room, brokers: &str, input: &str, output: &str, more: &[&str]) -> Process {
+    let id = room.group();
     let scope = if room.mode().is_worker() { "worker" } else { "task" };
-    let place = ["--brokers", &brokers, "--input", input, "--output", output];
+    let place = ["--brokers", brokers, "--input", input, "--output", output];
     room.count(&[&place[..], &["--application-id", &id, "--transaction-scope", scope], more].concat())
 }
 
@@ -77,9 +81,13 @@ fn counts_over_kills(room: &Room, arguments: impl Fn(usize) -> Vec<String>) {
 }
 
 pub(super) fn assert_counts(room: &Room, output: &str, partitions: i32, total: u64) {
+    assert_counts_of(room.cluster(), output, partitions, total);
+}
+
+pub(super) fn assert_counts_of(cluster: &Cluster, output: &str, partitions: i32, total: u64) {
     let mut counts: BTreeMap<(String, u64), u64> = BTreeMap::new();
     let mut seen = vec![false; usize::try_from(total).expect("fits")];
-    read(room.cluster(), output, ReadCommitted, |message| {
+    read(cluster, output, ReadCommitted, |message| {
         let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
         let (key, i) = (value["k"].as_str().expect("a key"), value["i"].as_u64().expect("a number"));
         // The load's records go around the partitions.
