@@ -144,6 +144,7 @@ promises! {
         counts_on_disk_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),
         state_without_positions_is_refused (classic only: "the example has no such option"),
         a_killed_process_reads_only_the_tail_of_its_state_and_all_of_it_without_its_folder (classic only: "the example has no such option"),
+        a_task_that_comes_back_reads_only_the_tail_of_its_state (classic only: "the example has no such option"),
         a_state_folder_in_use_is_refused_with_its_owner (classic only: "the example has no such option"),
         a_changelog_that_was_made_anew_is_followed (classic only: "the example has no such option"),
         ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option");

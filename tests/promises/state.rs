@@ -188,6 +188,26 @@ pub(super) fn a_killed_process_reads_only_the_tail_of_its_state_and_all_of_it_wi
     process.stop_cleanly();
 }
 
+/// In memory, over a rebalance that gives everything back first.
+pub(super) fn a_task_that_comes_back_reads_only_the_tail_of_its_state(room: &Room) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let group = room.cluster().group(&room.group());
+    let mut first = start(room, &input, &output);
+    write_keys(room, &input, 0, KEYS);
+    group.wait_drained(&[&input], PATIENCE);
+    let before = restored(&first).len();
+    let mut second = start(room, &input, &output);
+    group.wait_members(&[3, 3], PATIENCE);
+    write_keys(room, &input, KEYS, KEYS);
+    group.wait_drained(&[&input], PATIENCE);
+    let tail = &restored(&first)[before..];
+    assert!(tail.len() >= 3 && tail.iter().sum::<u64>() <= KEYS / 100, "{tail:?}");
+    assert!(restored(&second).iter().sum::<u64>() >= KEYS / 3, "{:?}", restored(&second));
+    assert_all_counted(room, &output, KEYS, 2);
+    first.stop_cleanly();
+    second.stop_cleanly();
+}
+
 pub(super) fn a_state_folder_in_use_is_refused_with_its_owner(room: &Room) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let group = room.cluster().group(&room.group());

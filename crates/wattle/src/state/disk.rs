@@ -4,12 +4,14 @@
 //! A batch is one write of the database's journal, flushed to the operating system and not to the disk: a process that is killed loses nothing,
 //! a machine that is lost some batches, which are read again from the changelog, since the checkpoint is lost with them.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use serde::{Deserialize, Serialize};
 
+use super::cache::Cache;
 use super::{ChangeRef, Checkpoint, Failed, RESERVED, Store, Value, is_state_key};
 use crate::kafka::Position;
 
@@ -36,6 +38,7 @@ pub(crate) struct Disk {
     /// For blocks that were read.
     cache_bytes: u64,
     files: Option<Files>,
+    recent: RefCell<Cache>,
     checkpoint: Option<Checkpoint>,
 }
 
@@ -50,7 +53,8 @@ impl Disk {
     /// # Errors
     /// Where somebody has it open, or it cannot be removed.
     pub(crate) fn open(path: &Path, origin: Origin, cache_bytes: u64) -> Result<(Self, Option<String>), Failed> {
-        let mut this = Disk { path: path.to_owned(), origin, cache_bytes, files: None, checkpoint: None };
+        let (files, recent, checkpoint) = (None, RefCell::default(), None);
+        let mut this = Disk { path: path.to_owned(), origin, cache_bytes, files, recent, checkpoint };
         if !path.exists() {
             return Ok((this, None));
         }
@@ -109,7 +113,7 @@ impl Files {
         let database =
             Database::builder(path).cache_size(cache_bytes).worker_threads(1).max_cached_files(Some(64)).open()?;
         // A start reads again what the journal has and the tables have not, so this bounds it too.
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(16 << 20);
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(8 << 20);
         let states = database.keyspace("states", options)?;
         Ok(Files { states, database })
     }
@@ -118,7 +122,12 @@ impl Files {
 impl Store for Disk {
     fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, Failed> {
         let Some(Files { states, .. }) = &self.files else { return Ok(None) };
-        states.get(stored(key)).map(|value| value.map(Value::Disk)).map_err(failed)
+        if let Some(known) = self.recent.borrow().get(key) {
+            return Ok(known.map(Value::Disk));
+        }
+        let value = states.get(stored(key)).map_err(failed)?;
+        self.recent.borrow_mut().put(key, value.as_ref());
+        Ok(value.map(Value::Disk))
     }
 
     fn apply(
@@ -126,9 +135,15 @@ impl Store for Disk {
         changes: &mut dyn Iterator<Item = ChangeRef<'_>>,
         checkpoint: Checkpoint,
     ) -> Result<(), Failed> {
-        let changes: Vec<ChangeRef<'_>> = changes.collect();
+        let mut changes: Vec<ChangeRef<'_>> = changes.collect();
+        // Neighbours in the table in memory are found from one another: an eighth of the time of a stage with a million keys.
+        changes.sort_unstable_by_key(|(key, _)| *key);
         if self.files.is_some() || !changes.is_empty() {
             self.write(&changes, checkpoint).map_err(failed)?;
+        }
+        let recent = self.recent.get_mut();
+        for (key, value) in changes {
+            recent.update(key, value);
         }
         self.checkpoint = Some(checkpoint);
         Ok(())

@@ -1,6 +1,7 @@
 //! Keyed state: what a stage remembers of a key, by task. It commits with the outputs and positions of its batch, since its changes are
 //! records of a changelog topic in the same transaction; a [`Store`] holds what is committed.
 
+mod cache;
 mod changes;
 mod checkpoint;
 mod disk;

@@ -12,6 +12,8 @@ use crate::error::Error;
 const CLIENT: u64 = 5;
 /// Of a librdkafka client for each broker: a connection and the wake-up pipe of its thread.
 const BROKER: u64 = 3;
+/// Of the store of a task on disk: journals, tables and a lock.
+const STORE: u64 = 72;
 /// Of the runtime in which a lane's stage waits.
 const RUNTIME: u64 = 3;
 /// Clients that a worker has beside those of its lanes, at most: the consumer, the view of the group, one that sets first positions, one
@@ -40,7 +42,10 @@ pub(super) fn check(config: &WorkerConfig, partitions: i32, brokers: usize) -> R
         (Delivery::ExactlyOnce { .. }, TransactionScope::Worker) => 1,
         _ => u64::try_from(partitions).unwrap_or_default(),
     };
-    let need = Need::of(lanes, u64::try_from(brokers).unwrap_or(u64::MAX), open());
+    let mut need = Need::of(lanes, u64::try_from(brokers).unwrap_or(u64::MAX), open());
+    if config.state_dir.is_some() {
+        need.all += STORE * u64::try_from(partitions).unwrap_or_default();
+    }
     let Some(limit) = granted(&config.name, need.all) else { return Ok(()) };
     let text = need.refusal(config, partitions, limit);
     if matches!(config.delivery, Delivery::AtLeastOnce(_)) {
