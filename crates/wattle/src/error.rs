@@ -73,6 +73,16 @@ pub enum Error {
         /// What the stage said.
         reason: String,
     },
+    /// The stage itself could not begin or end.
+    #[error("{name}: the stage failed to {step}: {reason}")]
+    Stage {
+        /// The application's or the stream's name.
+        name: String,
+        /// `open` or `close`.
+        step: &'static str,
+        /// What the stage said.
+        reason: String,
+    },
     /// A broker refused an output for good.
     #[error("{text}")]
     Refused {
@@ -220,6 +230,7 @@ impl Error {
             Error::Cursor { .. } => "W0012",
             Error::Limit { .. } => "W0013",
             Error::StateWithoutPositions { .. } => "W0014",
+            Error::Stage { .. } => "W0020",
             Error::Panic { .. } => return None,
         })
     }

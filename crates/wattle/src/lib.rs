@@ -36,6 +36,7 @@ pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
 pub use metrics::{Metrics, Snapshot};
 pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
 pub use stage::{
-    FnTransformer, Message, Next, Output, Sent, StageError, Stateful, StatefulTransformer, Transformer, transformer,
+    Codec, FnTransformer, Message, Next, Output, Raw, Sent, StageError, Stateful, StatefulTransformer, Transformer,
+    transformer,
 };
 pub use worker::{Lag, Monitor, PartitionLag, Stop, Worker};

@@ -75,6 +75,13 @@ impl<'a> Message<'a> {
         self
     }
 
+    /// Adds a header behind those that are there; `None` is a null value.
+    #[must_use]
+    pub fn header<'h>(mut self, name: impl Into<String>, value: impl Into<Option<&'h [u8]>>) -> Self {
+        self.headers.to_mut().push(Header { name: name.into(), value: value.into().map(<[u8]>::to_vec) });
+        self
+    }
+
     /// Sets the timestamp, in milliseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn timestamp(mut self, millis: i64) -> Self {
@@ -239,6 +246,15 @@ impl Output {
             self.entries.push(Entry { topic, partition, timestamp: None, key, value, headers: Vec::new(), source });
         }
         self.states = states;
+    }
+
+    /// Indices of the messages of more than so many bytes of key, value and headers, with their bytes.
+    pub(crate) fn larger_than(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+        let size = |entry: &Entry| {
+            let length = |range: &Option<Range<usize>>| range.as_ref().map_or(0, ExactSizeIterator::len);
+            length(&entry.key) + length(&entry.value) + header_bytes(&entry.headers)
+        };
+        self.entries.iter().map(size).enumerate().filter(move |(_, size)| *size > bytes)
     }
 
     pub(crate) fn byte_len(&self) -> usize {

@@ -1,9 +1,13 @@
 //! What a user writes: a [`Transformer`], what it emits, and how it fails.
 
+mod codec;
 mod emit;
+mod lifecycle;
 mod stateful;
 mod transformer;
 
+pub use codec::{Codec, Raw};
 pub use emit::{Message, Output, Sent};
+pub(crate) use lifecycle::Opened;
 pub use stateful::{Next, Stateful, StatefulTransformer};
 pub use transformer::{FnTransformer, StageError, Transformer, transformer};

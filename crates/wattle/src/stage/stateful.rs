@@ -1,12 +1,9 @@
 //! A stage that remembers: typed state by key.
 
 use std::borrow::Cow;
-use std::future::Future;
+use std::future::{Future, ready};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use super::{Output, StageError, Transformer};
+use super::{Codec, Output, StageError, Transformer};
 use crate::kafka::Record;
 use crate::state::is_state_key;
 
@@ -38,8 +35,24 @@ use crate::state::is_state_key;
 /// }
 /// ```
 pub trait StatefulTransformer: Send + Sync + 'static {
-    /// What is remembered of a key. It is kept as JSON.
-    type State: Serialize + DeserializeOwned + Send;
+    /// What is remembered of a key. It is kept as JSON, unless it has a [`Codec`] of its own.
+    type State: Codec + Send;
+
+    /// As [`Transformer::open`].
+    ///
+    /// # Errors
+    /// As those of [`Transformer::open`].
+    fn open(&mut self) -> impl Future<Output = Result<(), StageError>> + Send {
+        ready(Ok(()))
+    }
+
+    /// As [`Transformer::close`].
+    ///
+    /// # Errors
+    /// As those of [`Transformer::close`].
+    fn close(&self) -> impl Future<Output = Result<(), StageError>> + Send {
+        ready(Ok(()))
+    }
 
     /// The key whose state a record has; by default its own. `None` fails the record.
     fn state_key<'a>(&self, record: &Record<'a>) -> Option<Cow<'a, [u8]>> {
@@ -79,15 +92,32 @@ impl<T: StatefulTransformer> Transformer for Stateful<T> {
         if !is_state_key(&key) {
             return Err(StageError::new("its state key begins with a zero byte and \"wattle.\", which is reserved"));
         }
-        let state = out.state(&key).map(serde_json::from_slice).transpose();
-        // The text of the error would quote the state.
-        let state = state.map_err(|_| StageError::new("the state of its key is not what the stage's type expects"))?;
+        let state = out.state(&key).map(T::State::decode).transpose();
+        let state =
+            state.map_err(|reason| StageError::new(format!("the state of its key cannot be read: {reason}")))?;
         match self.0.transform(record, state, out).await? {
             Next::Keep => {}
-            Next::Set(state) => out.set_state(&key, Some(serde_json::to_vec(&state)?)),
+            Next::Set(state) => {
+                let mut bytes = Vec::new();
+                state.encode(&mut bytes)?;
+                if bytes.is_empty() {
+                    return Err(StageError::new(
+                        "the new state of its key has no bytes, which means that there is none",
+                    ));
+                }
+                out.set_state(&key, Some(bytes));
+            }
             Next::Delete => out.set_state(&key, None),
         }
         Ok(())
+    }
+
+    fn open(&mut self) -> impl Future<Output = Result<(), StageError>> + Send {
+        self.0.open()
+    }
+
+    fn close(&self) -> impl Future<Output = Result<(), StageError>> + Send {
+        self.0.close()
     }
 
     fn is_stateful(&self) -> bool {

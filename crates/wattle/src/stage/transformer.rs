@@ -20,6 +20,24 @@ pub trait Transformer: Send + Sync + 'static {
     /// the record to the dead-letter topic where one is set. Nothing sent to `out` for this record is then kept.
     fn transform(&self, record: &Record<'_>, out: &mut Output) -> impl Future<Output = Result<(), StageError>> + Send;
 
+    /// Called once in a process, before it joins the group: to connect to what the stage needs. One value serves all tasks, so it is opened
+    /// once for all of them, and no task that moves waits for it. What it starts goes on running beside the stage.
+    ///
+    /// # Errors
+    /// An error ends the run before any record is read.
+    fn open(&mut self) -> impl Future<Output = Result<(), StageError>> + Send {
+        ready(Ok(()))
+    }
+
+    /// Called once when all tasks have ended, also after an error of the run; not if [`Transformer::open`] has failed, and not after
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// An error is the run's, unless the run has failed already.
+    fn close(&self) -> impl Future<Output = Result<(), StageError>> + Send {
+        ready(Ok(()))
+    }
+
     /// Whether it keeps state, so that a task needs what the changelog holds before it runs.
     #[doc(hidden)]
     fn is_stateful(&self) -> bool {

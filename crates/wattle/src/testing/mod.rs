@@ -9,7 +9,7 @@ pub use record::{TestMessage, TestRecord};
 use crate::config::BatchLimits;
 use crate::error::Error;
 use crate::kafka::{Batch, Position};
-use crate::stage::{Output, Stateful, StatefulTransformer, Transformer};
+use crate::stage::{Codec as _, Output, Stateful, StatefulTransformer, Transformer};
 use crate::state::Memory;
 use crate::task::process::{self, Runtime};
 use crate::worker::Stop;
@@ -166,10 +166,11 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     /// Gives a key a state, as if it had been committed before.
     ///
     /// # Panics
-    /// Where the state has no JSON form.
+    /// Where the state has no bytes.
     #[must_use]
     pub fn with_state(mut self, partition: i32, key: impl AsRef<[u8]>, state: &T::State) -> Self {
-        let value = serde_json::to_vec(state).expect("the state has a JSON form");
+        let mut value = Vec::new();
+        state.encode(&mut value).expect("the state has bytes");
         let mut store = self.output.states.close(partition).unwrap_or_else(|| Box::new(Memory::default()));
         store.set(key.as_ref(), Some(&value));
         self.output.states.open(partition, store);
@@ -183,7 +184,7 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     #[must_use]
     pub fn state(&self, partition: i32, key: impl AsRef<[u8]>) -> Option<T::State> {
         let bytes = self.output.states.committed(partition, key.as_ref())?;
-        Some(serde_json::from_slice(bytes).expect("the stage has written it"))
+        Some(T::State::decode(bytes).expect("the stage has written it"))
     }
 }
 
