@@ -1,5 +1,6 @@
 //! What a worker is told: plain data, checked by [`WorkerConfig::validate`] before anything connects.
 
+mod changelog;
 mod protocol;
 
 use std::collections::BTreeMap;
@@ -162,6 +163,10 @@ pub struct WorkerConfig {
     pub dead_letter_topic: Option<String>,
     /// Where a stage that keeps state writes its changes: compacted, as many partitions as an input topic, created where it is missing.
     pub changelog_topic: Option<String>,
+    /// Replicas of a changelog topic that is created; `None`: the cluster's default.
+    pub changelog_replication: Option<i32>,
+    /// Settings of a changelog topic that is created, by name; `cleanup.policy` is compact.
+    pub changelog_properties: ClientProperties,
     /// Limits of a batch.
     pub batch: BatchLimits,
     /// Compression of what is written.
@@ -199,6 +204,8 @@ impl WorkerConfig {
             output_topics: Vec::new(),
             dead_letter_topic: None,
             changelog_topic: None,
+            changelog_replication: None,
+            changelog_properties: ClientProperties::new(),
             batch: BatchLimits::default(),
             compression: Compression::default(),
             transaction_scope: TransactionScope::default(),
@@ -260,22 +267,15 @@ impl WorkerConfig {
                 problems.push(format!("group_instance_id: {problem}"));
             }
         }
-        if let Some(changelog) = &self.changelog_topic {
-            if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
-                problems.push(
-                    "a stage that keeps state needs exactly once: its changes belong to a transaction".to_owned(),
-                );
-            }
-            if changelog.trim().is_empty() {
-                problems.push("changelog_topic must not be blank".to_owned());
-            }
-            if self.topics.contains(changelog) || self.output_topics.contains(changelog) {
-                problems
-                    .push(format!("changelog_topic {changelog} is an input or output topic too: choose another one"));
-            }
-        }
+        problems.extend(self.changelog_problems());
         if self.batch.max_poll_records == 0 {
             problems.push("max_poll_records must be at least 1".to_owned());
+        }
+        if self.batch.max_bytes == 0 {
+            problems.push("max_bytes must be at least 1".to_owned());
+        }
+        if self.grace_period.is_zero() {
+            problems.push("grace_period must be longer than nothing: a clean stop needs time".to_owned());
         }
         if matches!(self.delivery, Delivery::ExactlyOnce { .. })
             && self.batch.commit_interval + self.batch.max_processing_time >= self.transaction_timeout()

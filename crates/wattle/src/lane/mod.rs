@@ -3,6 +3,7 @@
 
 mod commit;
 mod fence;
+mod guard;
 mod reaction;
 mod restore;
 mod sink;
@@ -266,6 +267,13 @@ impl<S: Transformer> Lane<S> {
             let messages = self.output.len() - dead_letters;
             if let Some(changelog) = &shared.config.changelog_topic {
                 self.output.log_states(changelog);
+            }
+            if let Delivery::ExactlyOnce { .. } = &shared.config.delivery {
+                let (limits, compression) = (&shared.topology.limits, shared.config.compression);
+                let changelog = shared.config.changelog_topic.as_deref();
+                if let Some(error) = guard::too_large(&self.output, &self.batch, limits, compression, changelog) {
+                    return Err(error);
+                }
             }
             match self.commit(&positions)? {
                 Outcome::Committed => {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::kafka::{Admin, Cluster};
 
 /// librdkafka's default for the bytes of one record batch.
-const BATCH_SIZE: i64 = 1_000_000;
+const BATCH_SIZE: usize = 1_000_000;
 
 /// What a worker needs to know of its cluster.
 pub(crate) struct Topology {
@@ -18,8 +18,8 @@ pub(crate) struct Topology {
     pub(crate) partitions: i32,
     /// The input topics' ids.
     pub(crate) ids: BTreeMap<String, String>,
-    /// Most bytes of one record batch that every output topic accepts.
-    pub(crate) batch_size: usize,
+    /// What the topics that are written to accept.
+    pub(crate) limits: Limits,
     /// How long to wait for the group.
     pub(crate) patience: Patience,
 }
@@ -45,12 +45,14 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     }
     descriptors::check(config, partitions, cluster.connections)?;
     if let Some(changelog) = &config.changelog_topic {
-        admin.ensure_changelog(changelog, partitions)?;
+        let (replication, properties) = (config.changelog_replication, &config.changelog_properties);
+        admin.ensure_changelog(changelog, partitions, replication, properties)?;
     }
     let ids = admin
         .topic_ids(&config.topics)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
-    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs), patience })
+    let written: Vec<String> = outputs.into_iter().chain(config.changelog_topic.clone()).collect();
+    Ok(Topology { partitions, ids, limits: Limits::of(admin, &written), patience })
 }
 
 /// Refuses a transaction timeout that the broker does not allow.
@@ -78,10 +80,24 @@ pub(crate) fn check_topics(cluster: &Cluster, brokers: &str, topics: &[String]) 
     Err(Error::Topics { text })
 }
 
-/// Most bytes of one record batch that all of these topics accept. A batch of one record may exceed it: the broker judges that
-/// record by itself.
-pub(crate) fn batch_size(admin: &Admin, topics: &[String]) -> usize {
-    let limits = topics.iter().filter_map(|topic| admin.topic_setting(topic, "max.message.bytes"));
-    let size = limits.chain([BATCH_SIZE]).min().unwrap_or(BATCH_SIZE).max(1);
-    usize::try_from(size).expect("between 1 and a million")
+/// What topics accept, by their `max.message.bytes`.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Most bytes of one record batch that all of them accept. A batch of one record may exceed it: the broker judges that record by
+    /// itself.
+    pub(crate) batch_size: usize,
+    /// Most bytes of a record, for each.
+    pub(crate) record: BTreeMap<String, usize>,
+}
+
+impl Limits {
+    pub(crate) fn of(admin: &Admin, topics: &[String]) -> Self {
+        let limit = |topic: &String| {
+            let limit = admin.topic_setting(topic, "max.message.bytes")?;
+            Some((topic.clone(), usize::try_from(limit).unwrap_or_default()))
+        };
+        let record: BTreeMap<String, usize> = topics.iter().filter_map(limit).collect();
+        let batch_size = record.values().copied().chain([BATCH_SIZE]).min().unwrap_or(BATCH_SIZE).max(1);
+        Limits { batch_size, record }
+    }
 }
