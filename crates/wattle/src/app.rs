@@ -138,6 +138,12 @@ impl AppBuilder {
         self
     }
 
+    /// Most keys whose records are processed at once, where the stage waits; 64 unless set. 1: one record after the other.
+    pub fn max_concurrent_keys(mut self, keys: usize) -> Self {
+        self.config.batch.max_concurrent_keys = keys;
+        self
+    }
+
     /// Longest time that records are processed before what is done is committed.
     pub fn max_processing_time(mut self, time: Duration) -> Self {
         self.config.batch.max_processing_time = time;
@@ -256,6 +262,7 @@ mod tests {
             .input_topics(["t", "t"])
             .max_poll_records(0)
             .max_bytes(0)
+            .max_concurrent_keys(0)
             .grace_period(Duration::ZERO)
             .commit_interval(Duration::from_secs(60))
             .group_protocol(GroupProtocol::Consumer)
@@ -270,6 +277,7 @@ mod tests {
             "topics names t twice",
             "max_poll_records",
             "max_bytes",
+            "max_concurrent_keys",
             "grace_period",
             "transaction_timeout",
             "session.timeout.ms",
@@ -279,7 +287,7 @@ mod tests {
         ] {
             assert!(all.contains(word), "{word}: {all}");
         }
-        assert_eq!(problems.len(), 9, "{all}");
+        assert_eq!(problems.len(), 10, "{all}");
         let good = App::builder().application_id("a").brokers("b:1").input_topics(["t"]);
         assert!(build(good).is_none());
     }

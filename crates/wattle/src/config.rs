@@ -97,6 +97,8 @@ pub struct BatchLimits {
     pub max_bytes: usize,
     /// Longest time that records are processed before what is done is committed.
     pub max_processing_time: Duration,
+    /// Most keys whose records are processed at once, where the stage waits. 1: one record after the other.
+    pub max_concurrent_keys: usize,
     /// Wait this long for more records before a batch that is not full is committed.
     pub commit_interval: Duration,
 }
@@ -107,6 +109,7 @@ impl Default for BatchLimits {
             max_poll_records: 10_000,
             max_bytes: 2 << 20,
             max_processing_time: Duration::from_secs(1),
+            max_concurrent_keys: 64,
             commit_interval: Duration::ZERO,
         }
     }
@@ -270,6 +273,9 @@ impl WorkerConfig {
         problems.extend(self.changelog_problems());
         if self.batch.max_poll_records == 0 {
             problems.push("max_poll_records must be at least 1".to_owned());
+        }
+        if self.batch.max_concurrent_keys == 0 {
+            problems.push("max_concurrent_keys must be at least 1".to_owned());
         }
         if self.batch.max_bytes == 0 {
             problems.push("max_bytes must be at least 1".to_owned());

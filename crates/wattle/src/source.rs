@@ -9,7 +9,8 @@ use crate::kafka::Batch;
 use crate::lane::Sink;
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::process::{self, Done};
+use crate::task::process::{self, Done, Processing};
+use crate::task::skipped::SkipLog;
 use crate::worker::Stop;
 
 /// Gives records in order, from one thread.
@@ -103,6 +104,8 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
     })
 }
 
+/// Its name where there is no other.
+const SOURCE: &str = "the source";
 /// Longest time for a stage to close.
 const CLOSE: Duration = Duration::from_secs(10);
 
@@ -111,9 +114,9 @@ fn while_open<S: Transformer>(
     stop: &Stop,
     work: impl FnOnce(&S) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
-    let Some(opened) = Opened::open("the source", stage, stop)? else { return Ok(false) };
+    let Some(opened) = Opened::open(SOURCE, stage, stop)? else { return Ok(false) };
     let outcome = work(stage);
-    let closed = opened.close("the source", stage, CLOSE);
+    let closed = opened.close(SOURCE, stage, CLOSE);
     outcome.and_then(|ended| closed.map(|()| ended))
 }
 
@@ -137,6 +140,8 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<bool, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
+    let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime };
+    let mut skips = SkipLog::default();
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
     let mut batch = Batch::new(source.topics());
@@ -150,14 +155,16 @@ fn pump<T: Source + ?Sized, S: Transformer>(
                 return Ok(Ended::Stopped);
             }
             output.clear();
-            let done = process::run(stage, &batch, from, &mut output, limits, dead_letter_topic, &runtime, |_| &never)?;
-            let Done { until, dead_letters } = done.expect("nobody can stop it");
+            let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
+            let Done { until, dead_letters, skipped } = done.expect("nobody can stop it");
             let messages = output.len() - dead_letters;
             let started = Instant::now();
             if !deliver(source, &batch, &mut output, until)? {
                 return Ok(Ended::Undelivered);
             }
             metrics.batch(until - from, messages, dead_letters, started.elapsed());
+            metrics.skipped(skipped.count);
+            skips.note(SOURCE, skipped);
             from = until;
         }
         match fill {

@@ -25,7 +25,8 @@ use crate::config::{Delivery, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
-use crate::task::process::{self, Done};
+use crate::task::process::{self, Done, Processing};
+use crate::task::skipped::SkipLog;
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Router, Shared, Stop};
 use commit::Outcome;
@@ -67,6 +68,7 @@ pub(crate) struct Lane<S: Transformer> {
     batch: Batch,
     output: Output,
     runtime: process::Runtime,
+    skips: SkipLog,
     /// Which queue has the first turn.
     turn: usize,
 }
@@ -96,6 +98,7 @@ impl<S: Transformer> Lane<S> {
             fences: Fences::default(),
             output: Output::default(),
             runtime: process::Runtime::new()?,
+            skips: SkipLog::default(),
             turn: 0,
         })
     }
@@ -109,6 +112,7 @@ impl<S: Transformer> Lane<S> {
             Ok(Err(error)) => shared.fatal.raise(error),
             Err(panic) => shared.fatal.raise(Error::Panic { what: name, message: panic_text(panic.as_ref()) }),
         }
+        self.skips.say(&shared.config.name);
         self.join_starters();
     }
 
@@ -250,18 +254,16 @@ impl<S: Transformer> Lane<S> {
             }
             committed = 0;
             self.output.clear();
-            let (tasks, dead_letters) = (&self.tasks, shared.config.dead_letter_topic.as_deref());
-            let done = process::run(
-                &*shared.stage,
-                &self.batch,
-                0,
-                &mut self.output,
-                &shared.config.batch,
-                dead_letters,
-                &self.runtime,
-                |task| &tasks[&task].cancel,
-            )?;
-            let Some(Done { until, dead_letters }) = done else { continue };
+            let tasks = &self.tasks;
+            let processing = Processing {
+                stage: &*shared.stage,
+                limits: &shared.config.batch,
+                dead_letter_topic: shared.config.dead_letter_topic.as_deref(),
+                runtime: &self.runtime,
+            };
+            let stop = |task| &tasks[&task].cancel;
+            let done = process::run(&processing, &self.batch, 0, &mut self.output, stop)?;
+            let Some(Done { until, dead_letters, skipped }) = done else { continue };
             let started = Instant::now();
             let positions = self.positions_behind(until)?;
             let messages = self.output.len() - dead_letters;
@@ -278,6 +280,8 @@ impl<S: Transformer> Lane<S> {
             match self.commit(&positions)? {
                 Outcome::Committed => {
                     shared.metrics.batch(until, messages, dead_letters, started.elapsed());
+                    shared.metrics.skipped(skipped.count);
+                    self.skips.note(&shared.config.name, skipped);
                     committed = until;
                 }
                 Outcome::Dropped => {}

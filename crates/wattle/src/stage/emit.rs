@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::StageError;
+use super::{Next, StageError};
 use crate::kafka::{Header, Record, header_bytes};
 use crate::state::{Change, TaskStates};
 
@@ -107,8 +107,17 @@ pub struct Output {
     inherited: Option<i64>,
     /// Index in its batch of the record that is being processed.
     source: usize,
-    /// State, for stages that keep some.
+    /// State, for stages that keep some; elsewhere while a batch is processed.
     pub(crate) states: TaskStates,
+    slot: Slot,
+}
+
+/// The state of the key whose record is being processed. A copy, so that records of other keys can be processed meanwhile.
+#[derive(Debug, Default)]
+struct Slot {
+    is_there: bool,
+    bytes: Vec<u8>,
+    next: Next<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -222,17 +231,41 @@ impl Output {
     pub(crate) fn begin_record(&mut self, source: usize, record: &Record<'_>) {
         self.source = source;
         self.inherited = record.timestamp;
-        self.states.set_current(record.partition);
     }
 
-    /// The state of a key of the record's task.
-    pub(crate) fn state(&self, key: &[u8]) -> Option<&[u8]> {
-        self.states.get(key)
+    /// Gives the following messages their key's state, and forgets what the last one's was to become.
+    pub(crate) fn load_state(&mut self, state: Option<&[u8]>) {
+        self.slot.is_there = state.is_some();
+        self.slot.bytes.clear();
+        self.slot.bytes.extend_from_slice(state.unwrap_or_default());
+        self.slot.next = Next::Keep;
     }
 
-    /// Changes the state of a key of the record's task; `None` deletes it.
-    pub(crate) fn set_state(&mut self, key: &[u8], value: Option<Vec<u8>>) {
-        self.states.set(key, value, self.source);
+    pub(crate) fn state(&self) -> Option<&[u8]> {
+        self.slot.is_there.then_some(&self.slot.bytes)
+    }
+
+    pub(crate) fn set_state(&mut self, next: Next<Vec<u8>>) {
+        self.slot.next = next;
+    }
+
+    /// What the state of the key is to become.
+    pub(crate) fn take_state(&mut self) -> Next<Vec<u8>> {
+        std::mem::take(&mut self.slot.next)
+    }
+
+    /// Adds the messages of another one behind its own.
+    pub(crate) fn append(&mut self, mut other: Output) {
+        let shift = self.bytes.len();
+        self.bytes.append(&mut other.bytes);
+        self.header_bytes += other.header_bytes;
+        let moved = |range: Range<usize>| range.start + shift..range.end + shift;
+        self.entries.extend(other.entries.into_iter().map(|entry| Entry {
+            topic: moved(entry.topic),
+            key: entry.key.map(moved),
+            value: entry.value.map(moved),
+            ..entry
+        }));
     }
 
     /// Adds what the batch has changed of its states, as records of the changelog: one a key, in the partition of its task.

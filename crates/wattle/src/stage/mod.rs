@@ -2,12 +2,15 @@
 
 mod codec;
 mod emit;
+mod invalid;
 mod lifecycle;
 mod stateful;
 mod transformer;
 
 pub use codec::{Codec, Raw};
+pub(crate) use emit::Mark;
 pub use emit::{Message, Output, Sent};
+pub use invalid::{Invalid, OnInvalid, Part};
 pub(crate) use lifecycle::Opened;
 pub use stateful::{Next, Stateful, StatefulTransformer};
 pub use transformer::{FnTransformer, StageError, Transformer, transformer};

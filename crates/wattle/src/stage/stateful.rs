@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::future::{Future, ready};
 
-use super::{Codec, Output, StageError, Transformer};
+use super::{Codec, Invalid, OnInvalid, Output, Part, StageError, Transformer};
 use crate::kafka::Record;
 use crate::state::is_state_key;
 
@@ -54,9 +54,18 @@ pub trait StatefulTransformer: Send + Sync + 'static {
         ready(Ok(()))
     }
 
-    /// The key whose state a record has; by default its own. `None` fails the record.
-    fn state_key<'a>(&self, record: &Record<'a>) -> Option<Cow<'a, [u8]>> {
-        record.key.map(Cow::Borrowed)
+    /// The key whose state a record has; by default its own.
+    ///
+    /// # Errors
+    /// As those of [`Transformer::transform`]; by default for a null key.
+    fn state_key<'a>(&self, record: &Record<'a>) -> Result<Cow<'a, [u8]>, StageError> {
+        record.key.map(Cow::Borrowed).ok_or_else(|| StageError::invalid(Part::Key, "it is null, and state needs one"))
+    }
+
+    /// As [`Transformer::on_invalid`].
+    fn on_invalid(&self, invalid: &Invalid<'_>) -> OnInvalid {
+        let _ = invalid;
+        OnInvalid::Fail
     }
 
     /// Processes one record. `state` is a copy: nothing but what is returned changes what is kept.
@@ -72,9 +81,10 @@ pub trait StatefulTransformer: Send + Sync + 'static {
 }
 
 /// The state of a key after a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next<S> {
     /// As it was.
+    #[default]
     Keep,
     /// This.
     Set(S),
@@ -88,11 +98,7 @@ pub struct Stateful<T>(pub(crate) T);
 
 impl<T: StatefulTransformer> Transformer for Stateful<T> {
     async fn transform(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
-        let key = self.0.state_key(record).ok_or_else(|| StageError::new("it has no key, and state needs one"))?;
-        if !is_state_key(&key) {
-            return Err(StageError::new("its state key begins with a zero byte and \"wattle.\", which is reserved"));
-        }
-        let state = out.state(&key).map(T::State::decode).transpose();
+        let state = out.state().map(T::State::decode).transpose();
         let state =
             state.map_err(|reason| StageError::new(format!("the state of its key cannot be read: {reason}")))?;
         match self.0.transform(record, state, out).await? {
@@ -105,11 +111,23 @@ impl<T: StatefulTransformer> Transformer for Stateful<T> {
                         "the new state of its key has no bytes, which means that there is none",
                     ));
                 }
-                out.set_state(&key, Some(bytes));
+                out.set_state(Next::Set(bytes));
             }
-            Next::Delete => out.set_state(&key, None),
+            Next::Delete => out.set_state(Next::Delete),
         }
         Ok(())
+    }
+
+    fn key<'a>(&self, record: &Record<'a>) -> Result<Option<Cow<'a, [u8]>>, StageError> {
+        let key = self.0.state_key(record)?;
+        if is_state_key(&key) {
+            return Ok(Some(key));
+        }
+        Err(StageError::invalid(Part::Key, "it begins with a zero byte and \"wattle.\", which is reserved"))
+    }
+
+    fn on_invalid(&self, invalid: &Invalid<'_>) -> OnInvalid {
+        self.0.on_invalid(invalid)
     }
 
     fn open(&mut self) -> impl Future<Output = Result<(), StageError>> + Send {

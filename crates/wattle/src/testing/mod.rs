@@ -3,6 +3,7 @@
 mod record;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub use record::{TestMessage, TestRecord};
 
@@ -11,7 +12,7 @@ use crate::error::Error;
 use crate::kafka::{Batch, Position};
 use crate::stage::{Codec as _, Output, Stateful, StatefulTransformer, Transformer};
 use crate::state::Memory;
-use crate::task::process::{self, Runtime};
+use crate::task::process::{self, Processing, Runtime};
 use crate::worker::Stop;
 
 /// The name under which state changes are gathered; no stage can write to it.
@@ -41,7 +42,9 @@ const CHANGELOG: &str = "\0changelog";
 pub struct StageDriver<S> {
     stage: S,
     runtime: Runtime,
+    limits: BatchLimits,
     dead_letter_topic: Option<String>,
+    skipped: u64,
     output: Output,
     messages: Vec<TestMessage>,
     changes: Vec<TestMessage>,
@@ -58,7 +61,9 @@ impl<S: Transformer> StageDriver<S> {
         StageDriver {
             stage,
             runtime: Runtime::new().expect("a runtime"),
+            limits: BatchLimits { max_bytes: usize::MAX, max_processing_time: Duration::MAX, ..BatchLimits::default() },
             dead_letter_topic: None,
+            skipped: 0,
             output: Output::default(),
             messages: Vec::new(),
             changes: Vec::new(),
@@ -70,6 +75,17 @@ impl<S: Transformer> StageDriver<S> {
     #[must_use]
     pub fn dead_letter_topic(mut self, topic: impl Into<String>) -> Self {
         self.dead_letter_topic = Some(topic.into());
+        self
+    }
+
+    /// Keys whose records are processed at once, where the stage waits; 64 unless set.
+    ///
+    /// # Panics
+    /// Where it is 0.
+    #[must_use]
+    pub fn max_concurrent_keys(mut self, keys: usize) -> Self {
+        assert!(keys > 0, "no record could be processed");
+        self.limits.max_concurrent_keys = keys;
         self
     }
 
@@ -91,13 +107,11 @@ impl<S: Transformer> StageDriver<S> {
         let (batch, positions) = self.batch(&records);
         self.output.clear();
         self.open_states(&batch);
-        let limits = BatchLimits {
-            max_bytes: usize::MAX,
-            max_processing_time: std::time::Duration::MAX,
-            ..BatchLimits::default()
-        };
-        let (never, dead_letters) = (Stop::new(), self.dead_letter_topic.as_deref());
-        process::run(&self.stage, &batch, 0, &mut self.output, &limits, dead_letters, &self.runtime, |_| &never)?;
+        let (never, dead_letter_topic) = (Stop::new(), self.dead_letter_topic.as_deref());
+        let processing =
+            Processing { stage: &self.stage, limits: &self.limits, dead_letter_topic, runtime: &self.runtime };
+        let done = process::run(&processing, &batch, 0, &mut self.output, |_| &never)?;
+        self.skipped += done.expect("nobody can stop it").skipped.count;
         self.output.log_states(CHANGELOG);
         for message in self.output.iter() {
             let list = if message.topic == CHANGELOG { &mut self.changes } else { &mut self.messages };
@@ -145,6 +159,12 @@ impl<S: Transformer> StageDriver<S> {
     /// The changes of states since the last call, as the changelog would get them: one a key and batch; a null value deletes.
     pub fn take_changes(&mut self) -> Vec<TestMessage> {
         std::mem::take(&mut self.changes)
+    }
+
+    /// How many invalid records were skipped so far.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// The position that is committed of a partition: the offset of the record to read next.
@@ -251,7 +271,7 @@ mod tests {
     fn a_record_without_a_key_has_no_state() {
         let mut driver = StageDriver::stateful(Last);
         let error = driver.pipe(TestRecord::of("in").value("1")).expect_err("no key");
-        assert!(error.to_string().contains("no key"), "{error}");
+        assert!(error.to_string().contains("invalid key: it is null"), "{error}");
         let mut copy = StageDriver::new(transformer(|record, out| {
             out.send(Message::copy(record, "out"));
             Ok(())

@@ -1,0 +1,350 @@
+//! The records of a batch by key: one key after another where the stage never waits; where it does, several keys at once.
+//!
+//! Each future is polled once where it is made, which is all that most stages need. One that waits joins [`Buckets::waiting`], and the next
+//! records of its key queue up behind it. Outputs are written in *segments*: what comes behind a record that waits goes into a segment of its
+//! own, so that they end in the order of the records, whatever the order in which they are made.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::failure::{dead_letter, failed};
+use super::process::{Done, Processing};
+use crate::error::Error;
+use crate::kafka::{Batch, Record};
+use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, StageError, Transformer};
+use crate::state::TaskStates;
+use crate::worker::Stop;
+
+/// Records that may queue up, for each that may wait.
+const QUEUED: usize = 16;
+
+/// What a stage is called with. It is the future's own, as the outputs are: so they need no borrow that outlives a poll.
+pub(super) struct Work<'r> {
+    record: Record<'r>,
+    substitute: Option<Option<Vec<u8>>>,
+}
+
+/// What a call of the stage leaves.
+pub(super) type Ended = (Output, Result<(), StageError>);
+
+/// One call of the stage.
+pub(super) async fn attempt<S: Transformer>(stage: &S, work: Work<'_>, mut out: Output) -> Ended {
+    let result = match &work.substitute {
+        None => stage.transform(&work.record, &mut out).await,
+        Some(value) => stage.transform(&Record { value: value.as_deref(), ..work.record }, &mut out).await,
+    };
+    (out, result)
+}
+
+/// A record on its way through the stage.
+struct Item<'r> {
+    index: usize,
+    record: Record<'r>,
+    key: Option<Cow<'r, [u8]>>,
+    substitute: Option<Option<Vec<u8>>>,
+    /// Where its outputs go.
+    segment: usize,
+}
+
+type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Bucket = (i32, Option<Box<[u8]>>);
+
+impl Item<'_> {
+    fn bucket(&self) -> Bucket {
+        (self.record.partition, self.key.as_deref().map(Into::into))
+    }
+}
+
+/// Room for a future, used again when the future has ended without waiting.
+type Slot<F> = Pin<Box<Option<F>>>;
+
+/// A future that waits.
+struct Waiting<'r, F> {
+    item: Item<'r>,
+    mark: Mark,
+    slot: Slot<F>,
+}
+
+/// Whether an item is through.
+enum Settled {
+    Yes,
+    /// It is to be processed with a substitute.
+    Again,
+}
+
+pub(super) struct Buckets<'r, S, F, M> {
+    processing: &'r Processing<'r, S>,
+    batch: &'r Batch,
+    make: M,
+    states: TaskStates,
+    /// Outputs in the order of the records. The last one is open.
+    segments: Vec<Output>,
+    /// Of all segments but the open one.
+    bytes: usize,
+    spare: Option<Slot<F>>,
+    /// In the order in which they were begun.
+    waiting: Vec<Waiting<'r, F>>,
+    /// Keys of which a record waits, and those of its records that come behind.
+    queues: HashMap<Bucket, VecDeque<Item<'r>>>,
+    queued: usize,
+    stopped: Option<Vec<Stopped>>,
+    done: Done,
+}
+
+impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F> Buckets<'r, S, F, M> {
+    pub(super) fn new(processing: &'r Processing<'r, S>, batch: &'r Batch, output: &mut Output, make: M) -> Self {
+        let mut output = std::mem::take(output);
+        Buckets {
+            processing,
+            batch,
+            make,
+            states: std::mem::take(&mut output.states),
+            segments: vec![output],
+            bytes: 0,
+            spare: None,
+            waiting: Vec::new(),
+            queues: HashMap::new(),
+            queued: 0,
+            stopped: None,
+            done: Done::default(),
+        }
+    }
+
+    /// Bytes of what is sent so far.
+    pub(super) fn byte_len(&self) -> usize {
+        self.bytes + self.segments.last().map_or(0, Output::byte_len)
+    }
+
+    /// Begins a record, or puts it behind one of its key that waits.
+    pub(super) fn admit(&mut self, index: usize) -> Result<(), Error> {
+        let segment = self.segments.len() - 1;
+        let mut item = Item { index, record: self.batch.get(index), key: None, substitute: None, segment };
+        let mark = self.segments[segment].mark();
+        self.segments[segment].begin_record(index, &item.record);
+        if let Some(reason) = self.batch.unreadable(index) {
+            let out = std::mem::take(&mut self.segments[segment]);
+            return self.settle(&mut item, mark, (out, Err(StageError::new(reason)))).map(drop);
+        }
+        while let Err(reason) = self.find_key(&mut item) {
+            let out = std::mem::take(&mut self.segments[segment]);
+            if let Settled::Yes = self.settle(&mut item, mark, (out, Err(reason)))? {
+                return Ok(());
+            }
+        }
+        if !self.queues.is_empty()
+            && let Some(queue) = self.queues.get_mut(&item.bucket())
+        {
+            queue.push_back(item);
+            self.queued += 1;
+            self.open_segment();
+            return Ok(());
+        }
+        self.begin(item).map(drop)
+    }
+
+    fn find_key(&self, item: &mut Item<'r>) -> Result<(), StageError> {
+        item.key = match &item.substitute {
+            None => self.processing.stage.key(&item.record)?,
+            Some(value) => {
+                let record = Record { value: value.as_deref(), ..item.record };
+                self.processing.stage.key(&record)?.map(|key| Cow::Owned(key.into_owned()))
+            }
+        };
+        Ok(())
+    }
+
+    fn open_segment(&mut self) {
+        self.bytes += self.segments.last().map_or(0, Output::byte_len);
+        self.segments.push(Output::default());
+    }
+
+    /// Calls the stage. Returns whether the item is through; otherwise it waits.
+    fn begin(&mut self, mut item: Item<'r>) -> Result<bool, Error> {
+        // Entered so that the future may create timers and sockets at its first poll.
+        let _entered = self.processing.runtime.0.enter();
+        loop {
+            let mut out = std::mem::take(&mut self.segments[item.segment]);
+            out.begin_record(item.index, &item.record);
+            if self.processing.stage.is_stateful() {
+                let key = item.key.as_deref().expect("a stage with state has a key for every record");
+                self.states.set_current(item.record.partition);
+                out.load_state(self.states.get(key));
+            }
+            let mark = out.mark();
+            let mut slot = self.spare.take().unwrap_or_else(|| Box::pin(None));
+            slot.set(Some((self.make)(Work { record: item.record, substitute: item.substitute.clone() }, out)));
+            let future = slot.as_mut().as_pin_mut().expect("set in the line above");
+            let Poll::Ready(ended) = future.poll(&mut Context::from_waker(Waker::noop())) else {
+                if item.segment + 1 == self.segments.len() {
+                    self.open_segment();
+                }
+                self.queues.entry(item.bucket()).or_default();
+                self.waiting.push(Waiting { item, mark, slot });
+                return Ok(false);
+            };
+            slot.set(None);
+            self.spare = Some(slot);
+            if let Settled::Yes = self.settle(&mut item, mark, ended)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Keeps what a call has left, or does what is to be done about its failure.
+    fn settle(&mut self, item: &mut Item<'r>, mark: Mark, (mut out, result): Ended) -> Result<Settled, Error> {
+        let settled = match result {
+            Ok(()) => {
+                self.keep_state(item, out.take_state());
+                Settled::Yes
+            }
+            Err(reason) => {
+                out.rewind(mark);
+                self.judge(item, &mut out, reason)?
+            }
+        };
+        if item.segment + 1 < self.segments.len() {
+            self.bytes += out.byte_len();
+        }
+        self.segments[item.segment] = out;
+        Ok(settled)
+    }
+
+    fn keep_state(&mut self, item: &Item<'r>, next: Next<Vec<u8>>) {
+        let value = match next {
+            Next::Keep => return,
+            Next::Set(value) => Some(value),
+            Next::Delete => None,
+        };
+        let key = item.key.as_deref().expect("a stage with state has a key for every record");
+        self.states.set_current(item.record.partition);
+        self.states.set(key, value, item.index);
+    }
+
+    fn judge(&mut self, item: &mut Item<'r>, out: &mut Output, reason: StageError) -> Result<Settled, Error> {
+        let record = item.record;
+        let Some(part) = reason.invalid_part() else { return self.fail(&record, out, &reason) };
+        match self.processing.stage.on_invalid(&Invalid { record, part, reason: &reason }) {
+            OnInvalid::Fail => self.fail(&record, out, &reason),
+            OnInvalid::Skip => {
+                self.done.skipped.add(&record, &reason);
+                Ok(Settled::Yes)
+            }
+            OnInvalid::Substitute(_) if part == Part::Key => {
+                let text = format!("{reason}; a key has no substitute, since it says whose state the record is about");
+                self.fail(&record, out, &StageError::new(text))
+            }
+            OnInvalid::Substitute(_) if item.substitute.is_some() => {
+                self.fail(&record, out, &StageError::new(format!("also its substitute: {reason}")))
+            }
+            OnInvalid::Substitute(value) => {
+                let before = item.key.clone();
+                item.substitute = Some(value);
+                // A record that has its place among those of a key cannot move to another one.
+                if before.is_some() {
+                    let moved = self.find_key(item).map(|()| item.key != before);
+                    if !matches!(moved, Ok(false)) {
+                        return self.fail(&record, out, &StageError::new("its substitute has another state key"));
+                    }
+                }
+                Ok(Settled::Again)
+            }
+        }
+    }
+
+    fn fail(&mut self, record: &Record<'_>, out: &mut Output, reason: &StageError) -> Result<Settled, Error> {
+        let Some(topic) = self.processing.dead_letter_topic else { return Err(failed(record, reason)) };
+        out.send(dead_letter(record, topic, reason));
+        self.done.dead_letters += 1;
+        Ok(Settled::Yes)
+    }
+
+    /// Whether as many wait, or queue up, as may.
+    pub(super) fn is_full(&self) -> bool {
+        let most = self.processing.limits.max_concurrent_keys;
+        self.waiting.len() >= most || self.queued >= most * QUEUED
+    }
+
+    /// Waits until one more may begin. Returns false if it was stopped.
+    pub(super) fn make_room<'a>(&mut self, stop: &impl Fn(i32) -> &'a Stop) -> Result<bool, Error> {
+        while self.is_full() {
+            if !self.wait(stop)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until every record that was begun is through. Returns false if it was stopped.
+    pub(super) fn finish<'a>(&mut self, stop: &impl Fn(i32) -> &'a Stop) -> Result<bool, Error> {
+        while !self.waiting.is_empty() {
+            if !self.wait(stop)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for one of those that wait, and goes on with its key.
+    fn wait<'a>(&mut self, stop: &impl Fn(i32) -> &'a Stop) -> Result<bool, Error> {
+        let stopped = self.stopped.get_or_insert_with(|| {
+            let tasks: BTreeSet<i32> = (0..self.batch.len()).map(|index| self.batch.get(index).partition).collect();
+            tasks.into_iter().map(|task| Box::pin(stop(task).clone().into_stopped()) as Stopped).collect()
+        });
+        let waiting = &mut self.waiting;
+        // Every one is polled, not only those that were woken: the runtime forgets a wake-up that it has put off to its next turn (of a
+        // future that has yielded) when this call of it ends.
+        let ended = self.processing.runtime.0.block_on(poll_fn(|context| {
+            for (index, Waiting { slot, .. }) in waiting.iter_mut().enumerate() {
+                let future = slot.as_mut().as_pin_mut().expect("it waits");
+                if let Poll::Ready(ended) = future.poll(context) {
+                    return Poll::Ready(Some((index, ended)));
+                }
+            }
+            let stopped = stopped.iter_mut().any(|stopped| stopped.as_mut().poll(context).is_ready());
+            if stopped { Poll::Ready(None) } else { Poll::Pending }
+        }));
+        let Some((index, ended)) = ended else { return Ok(false) };
+        let Waiting { mut item, mark, mut slot } = self.waiting.remove(index);
+        slot.set(None);
+        self.spare = Some(slot);
+        let bucket = item.bucket();
+        let through = match self.settle(&mut item, mark, ended)? {
+            Settled::Yes => true,
+            Settled::Again => self.begin(item)?,
+        };
+        if through {
+            self.go_on(bucket)?;
+        }
+        Ok(true)
+    }
+
+    /// Begins the records of a key that queue up, until one waits.
+    fn go_on(&mut self, bucket: Bucket) -> Result<(), Error> {
+        loop {
+            let Some(item) = self.queues.get_mut(&bucket).and_then(VecDeque::pop_front) else {
+                self.queues.remove(&bucket);
+                return Ok(());
+            };
+            self.queued -= 1;
+            if !self.begin(item)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What was done, up to the record at `until`.
+    pub(super) fn done(&mut self, until: usize) -> Done {
+        Done { until, ..std::mem::take(&mut self.done) }
+    }
+
+    /// Gives the outputs back, in the order of the records, with the states.
+    pub(super) fn hand_back(self, output: &mut Output) {
+        let mut segments = self.segments.into_iter();
+        *output = segments.next().unwrap_or_default();
+        segments.for_each(|segment| output.append(segment));
+        output.states = self.states;
+    }
+}
