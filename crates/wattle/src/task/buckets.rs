@@ -10,6 +10,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use tokio::runtime::EnterGuard;
+
 use super::failure::{dead_letter, failed};
 use super::process::{Done, Processing};
 use crate::error::Error;
@@ -24,17 +26,17 @@ const QUEUED: usize = 16;
 /// What a stage is called with. It is the future's own, as the outputs are: so they need no borrow that outlives a poll.
 pub(super) struct Work<'r> {
     record: Record<'r>,
-    substitute: Option<Option<Vec<u8>>>,
+    substitute: Option<Box<Option<Vec<u8>>>>,
 }
 
 /// What a call of the stage leaves.
-pub(super) type Ended = (Output, Result<(), StageError>);
+pub(super) type Ended = (Box<Output>, Result<(), StageError>);
 
 /// One call of the stage.
-pub(super) async fn attempt<S: Transformer>(stage: &S, work: Work<'_>, mut out: Output) -> Ended {
+pub(super) async fn attempt<S: Transformer>(stage: &S, work: Work<'_>, mut out: Box<Output>) -> Ended {
     let result = match &work.substitute {
         None => stage.transform(&work.record, &mut out).await,
-        Some(value) => stage.transform(&Record { value: value.as_deref(), ..work.record }, &mut out).await,
+        Some(value) => stage.transform(&Record { value: (**value).as_deref(), ..work.record }, &mut out).await,
     };
     (out, result)
 }
@@ -44,7 +46,7 @@ struct Item<'r> {
     index: usize,
     record: Record<'r>,
     key: Option<Cow<'r, [u8]>>,
-    substitute: Option<Option<Vec<u8>>>,
+    substitute: Option<Box<Option<Vec<u8>>>>,
     /// Where its outputs go.
     segment: usize,
 }
@@ -78,10 +80,12 @@ enum Settled {
 pub(super) struct Buckets<'r, S, F, M> {
     processing: &'r Processing<'r, S>,
     batch: &'r Batch,
+    /// So that a future may create timers and sockets at its first poll.
+    _entered: EnterGuard<'r>,
     make: M,
     states: TaskStates,
-    /// Outputs in the order of the records. The last one is open.
-    segments: Vec<Output>,
+    /// Outputs in the order of the records. The last one is open; one that is with a call of the stage is not here.
+    segments: Vec<Option<Box<Output>>>,
     /// Of all segments but the open one.
     bytes: usize,
     spare: Option<Slot<F>>,
@@ -94,15 +98,16 @@ pub(super) struct Buckets<'r, S, F, M> {
     done: Done,
 }
 
-impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F> Buckets<'r, S, F, M> {
+impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>) -> F> Buckets<'r, S, F, M> {
     pub(super) fn new(processing: &'r Processing<'r, S>, batch: &'r Batch, output: &mut Output, make: M) -> Self {
         let mut output = std::mem::take(output);
         Buckets {
             processing,
             batch,
+            _entered: processing.runtime.0.enter(),
             make,
             states: std::mem::take(&mut output.states),
-            segments: vec![output],
+            segments: vec![Some(Box::new(output))],
             bytes: 0,
             spare: None,
             waiting: Vec::new(),
@@ -115,22 +120,18 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F
 
     /// Bytes of what is sent so far.
     pub(super) fn byte_len(&self) -> usize {
-        self.bytes + self.segments.last().map_or(0, Output::byte_len)
+        self.bytes + self.segments.last().and_then(Option::as_ref).map_or(0, |open| open.byte_len())
     }
 
     /// Begins a record, or puts it behind one of its key that waits.
     pub(super) fn admit(&mut self, index: usize) -> Result<(), Error> {
         let segment = self.segments.len() - 1;
         let mut item = Item { index, record: self.batch.get(index), key: None, substitute: None, segment };
-        let mark = self.segments[segment].mark();
-        self.segments[segment].begin_record(index, &item.record);
         if let Some(reason) = self.batch.unreadable(index) {
-            let out = std::mem::take(&mut self.segments[segment]);
-            return self.settle(&mut item, mark, (out, Err(StageError::new(reason)))).map(drop);
+            return self.refuse(&mut item, StageError::new(reason)).map(drop);
         }
         while let Err(reason) = self.find_key(&mut item) {
-            let out = std::mem::take(&mut self.segments[segment]);
-            if let Settled::Yes = self.settle(&mut item, mark, (out, Err(reason)))? {
+            if let Settled::Yes = self.refuse(&mut item, reason)? {
                 return Ok(());
             }
         }
@@ -145,11 +146,23 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F
         self.begin(item).map(drop)
     }
 
+    /// Does what is to be done about a record that the stage is not called with.
+    fn refuse(&mut self, item: &mut Item<'r>, reason: StageError) -> Result<Settled, Error> {
+        let mut out = self.take(item.segment);
+        out.begin_record(item.index, &item.record);
+        let mark = out.mark();
+        self.settle(item, mark, (out, Err(reason)))
+    }
+
+    fn take(&mut self, segment: usize) -> Box<Output> {
+        self.segments[segment].take().unwrap_or_default()
+    }
+
     fn find_key(&self, item: &mut Item<'r>) -> Result<(), StageError> {
         item.key = match &item.substitute {
             None => self.processing.stage.key(&item.record)?,
             Some(value) => {
-                let record = Record { value: value.as_deref(), ..item.record };
+                let record = Record { value: (**value).as_deref(), ..item.record };
                 self.processing.stage.key(&record)?.map(|key| Cow::Owned(key.into_owned()))
             }
         };
@@ -157,16 +170,14 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F
     }
 
     fn open_segment(&mut self) {
-        self.bytes += self.segments.last().map_or(0, Output::byte_len);
-        self.segments.push(Output::default());
+        self.bytes += self.segments.last().and_then(Option::as_ref).map_or(0, |open| open.byte_len());
+        self.segments.push(None);
     }
 
     /// Calls the stage. Returns whether the item is through; otherwise it waits.
     fn begin(&mut self, mut item: Item<'r>) -> Result<bool, Error> {
-        // Entered so that the future may create timers and sockets at its first poll.
-        let _entered = self.processing.runtime.0.enter();
         loop {
-            let mut out = std::mem::take(&mut self.segments[item.segment]);
+            let mut out = self.take(item.segment);
             out.begin_record(item.index, &item.record);
             if self.processing.stage.is_stateful() {
                 let key = item.key.as_deref().expect("a stage with state has a key for every record");
@@ -208,7 +219,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F
         if item.segment + 1 < self.segments.len() {
             self.bytes += out.byte_len();
         }
-        self.segments[item.segment] = out;
+        self.segments[item.segment] = Some(out);
         Ok(settled)
     }
 
@@ -241,7 +252,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F
             }
             OnInvalid::Substitute(value) => {
                 let before = item.key.clone();
-                item.substitute = Some(value);
+                item.substitute = Some(Box::new(value));
                 // A record that has its place among those of a key cannot move to another one.
                 if before.is_some() {
                     let moved = self.find_key(item).map(|()| item.key != before);
@@ -342,9 +353,9 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Output) -> F
 
     /// Gives the outputs back, in the order of the records, with the states.
     pub(super) fn hand_back(self, output: &mut Output) {
-        let mut segments = self.segments.into_iter();
-        *output = segments.next().unwrap_or_default();
-        segments.for_each(|segment| output.append(segment));
+        let mut segments = self.segments.into_iter().flatten();
+        *output = segments.next().map(|first| *first).unwrap_or_default();
+        segments.for_each(|segment| output.append(*segment));
         output.states = self.states;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::buckets::{Buckets, attempt};
+use super::buckets::{Buckets, Ended, Work, attempt};
 use super::skipped::Skipped;
 use crate::config::BatchLimits;
 use crate::error::Error;
@@ -59,8 +59,8 @@ pub(crate) fn run<'a, S: Transformer>(
     done
 }
 
-fn process<'a, 'r, S: Transformer, F: Future<Output = super::buckets::Ended>>(
-    buckets: &mut Buckets<'r, S, F, impl Fn(super::buckets::Work<'r>, Output) -> F>,
+fn process<'a, 'r, S: Transformer, F: Future<Output = Ended>>(
+    buckets: &mut Buckets<'r, S, F, impl Fn(Work<'r>, Box<Output>) -> F>,
     limits: &BatchLimits,
     batch: &'r Batch,
     from: usize,
