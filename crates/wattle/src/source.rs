@@ -9,7 +9,7 @@ use crate::kafka::Batch;
 use crate::lane::Sink;
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::process::{self, Done, Processing};
+use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::skipped::SkipLog;
 use crate::worker::Stop;
 
@@ -140,7 +140,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<bool, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
-    let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime };
+    let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
     let mut skips = SkipLog::default();
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
@@ -156,7 +156,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             }
             output.clear();
             let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
-            let Done { until, dead_letters, skipped } = done.expect("nobody can stop it");
+            let Done { until, dead_letters, skipped, .. } = done.expect("nobody can stop it");
             let messages = output.len() - dead_letters;
             let started = Instant::now();
             if !deliver(source, &batch, &mut output, until)? {

@@ -246,6 +246,9 @@ pub(crate) fn refusal(
 
 /// Where an output comes from, and what that means for the positions.
 pub(super) fn made_from(batch: &Batch, source: usize) -> String {
+    if source >= batch.len() {
+        return ". A timer has made it; nothing of its batch is committed".to_owned();
+    }
     let record = batch.get(source);
     let (topic, partition, offset) = (record.topic, record.partition, record.offset);
     format!(

@@ -47,7 +47,9 @@ impl<S: Transformer> Lane<S> {
             let found: Vec<Position> = found.into_iter().flatten().collect();
             // A producer that was kept while the task was away is good only if nobody else has committed since: otherwise another
             // owner came after our fence, and there is one that must be fenced now.
-            if !fenced_now && self.tasks[&number].committed.as_ref() != Some(&found) {
+            // Where there are timers, the positions do not tell.
+            let timers = self.output.states.has_timers(number);
+            if !fenced_now && (timers || self.tasks[&number].committed.as_ref() != Some(&found)) {
                 self.drop_producer();
                 continue;
             }
@@ -91,9 +93,12 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
-    /// Positions at which the state that the lane has of a task is right.
+    /// Positions at which the state that the lane has of a task is right. With timers there are none: one that fires changes the state and
+    /// moves no position, here or at another owner in between, or in a commit of ours whose outcome is unknown. Without, nothing can have
+    /// fired at these positions.
     pub(super) fn warm(&self, number: i32) -> Option<Vec<Position>> {
-        self.output.states.is_open(number).then(|| self.tasks[&number].committed.clone()).flatten()
+        let states = &self.output.states;
+        (states.is_open(number) && !states.has_timers(number)).then(|| self.tasks[&number].committed.clone()).flatten()
     }
 
     fn drop_producer(&mut self) {

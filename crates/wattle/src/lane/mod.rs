@@ -10,12 +10,12 @@ mod sink;
 mod starter;
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use commit::refusal;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Reaction, reaction};
@@ -25,7 +25,7 @@ use crate::config::{Delivery, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
-use crate::task::process::{self, Done, Processing};
+use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::skipped::SkipLog;
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Router, Shared, Stop};
@@ -130,7 +130,8 @@ impl<S: Transformer> Lane<S> {
                 continue;
             }
             self.fill()?;
-            if !self.batch.is_empty() {
+            let next_timer = self.next_timer();
+            if !self.batch.is_empty() || next_timer.is_some_and(|wait| wait.is_zero()) {
                 self.run_batch()?;
                 quiet_since = Instant::now();
             } else if quiet_since.elapsed() >= QUIET {
@@ -138,7 +139,8 @@ impl<S: Transformer> Lane<S> {
                 quiet_since = Instant::now();
             } else {
                 // A queue that fills and a command that arrives unpark this thread, also if they do so before it parks.
-                thread::park_timeout(QUIET.saturating_sub(quiet_since.elapsed()));
+                let quiet = QUIET.saturating_sub(quiet_since.elapsed());
+                thread::park_timeout(next_timer.map_or(quiet, |wait| wait.min(quiet)));
             }
         }
     }
@@ -246,16 +248,20 @@ impl<S: Transformer> Lane<S> {
     fn run_batch(&mut self) -> Result<(), Error> {
         self.batch.order();
         let shared = self.shared.clone();
-        let mut committed = 0;
+        let (mut committed, mut ran) = (0, false);
         loop {
             self.keep_running(committed);
-            if self.batch.is_empty() {
+            // Without records it runs for the timers alone. Those that are due then wait for the next batch.
+            if self.batch.is_empty() && std::mem::replace(&mut ran, true) {
                 return Ok(());
             }
+            ran = true;
             committed = 0;
             self.output.clear();
+            let running = self.in_state(Lifecycle::Running);
             let tasks = &self.tasks;
             let processing = Processing {
+                timers: Firing { now: wall_clock(), tasks: &running },
                 stage: &*shared.stage,
                 limits: &shared.config.batch,
                 dead_letter_topic: shared.config.dead_letter_topic.as_deref(),
@@ -263,9 +269,12 @@ impl<S: Transformer> Lane<S> {
             };
             let stop = |task| &tasks[&task].cancel;
             let done = process::run(&processing, &self.batch, 0, &mut self.output, stop)?;
-            let Some(Done { until, dead_letters, skipped }) = done else { continue };
+            let Some(Done { until, dead_letters, skipped, fired }) = done else { continue };
             let started = Instant::now();
-            let positions = self.positions_behind(until)?;
+            let positions = self.positions_behind(until, &fired)?;
+            if positions.is_empty() {
+                return Ok(());
+            }
             let messages = self.output.len() - dead_letters;
             if let Some(changelog) = &shared.config.changelog_topic {
                 self.output.log_states(changelog);
@@ -290,12 +299,29 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
-    /// The positions to commit once the first `until` records of the batch are done.
-    fn positions_behind(&self, until: usize) -> Result<Vec<(TopicPartition, Position)>, Error> {
+    /// When the next timer of a running task is due.
+    fn next_timer(&self) -> Option<Duration> {
+        let (states, now) = (&self.output.states, wall_clock());
+        let running = || self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running);
+        if running().any(|(number, _)| states.due(*number, now).next().is_some()) {
+            return Some(Duration::ZERO);
+        }
+        let next = running().filter_map(|(number, _)| states.next_wall(*number)).min()?;
+        Some(Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or_default()))
+    }
+
+    /// The positions to commit once the first `until` records of the batch are done. Those of tasks of which a timer has `fired` are there
+    /// also where they have not moved: they are the fence of what it has changed.
+    fn positions_behind(&self, until: usize, fired: &BTreeSet<i32>) -> Result<Vec<(TopicPartition, Position)>, Error> {
         let mut next: BTreeMap<(i32, usize), Position> = BTreeMap::new();
         // Only what is behind everything that was taken may be rounded up to the consumer's position, which passes markers.
         if until == self.batch.len() {
             next = self.behind_markers()?;
+        }
+        for number in fired {
+            for (topic, committed) in self.tasks[number].committed.iter().flatten().enumerate() {
+                next.entry((*number, topic)).or_insert(*committed);
+            }
         }
         for index in 0..until {
             let record = self.batch.get(index);
@@ -331,7 +357,7 @@ impl<S: Transformer> Lane<S> {
     /// Commits positions that only markers and aborted records have moved, so that the lag of a quiet input reaches 0.
     fn commit_markers(&mut self) -> Result<(), Error> {
         self.output.clear();
-        let positions = self.positions_behind(0)?;
+        let positions = self.positions_behind(0, &BTreeSet::new())?;
         if !positions.is_empty() {
             self.commit(&positions)?;
         }
@@ -370,6 +396,12 @@ fn read_failed<S>(
         return positions::check_range(&shared.view, &shared.config.group, &(topic.clone(), task), from);
     }
     Err(Error::Kafka { what: format!("{}: read {topic}", shared.task(task)), source })
+}
+
+/// In milliseconds since 1970.
+fn wall_clock() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn millis(since: Instant) -> u64 {

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Next, StageError};
+use super::timer::SetTimer;
+use super::{Clock, Next, StageError};
 use crate::kafka::{Header, Record, header_bytes};
 use crate::state::{Change, TaskStates};
 
@@ -115,9 +116,14 @@ pub struct Output {
 /// The state of the key whose record is being processed. A copy, so that records of other keys can be processed meanwhile.
 #[derive(Debug, Default)]
 struct Slot {
+    /// Whether the stage keeps state.
+    is_used: bool,
     is_there: bool,
     bytes: Vec<u8>,
     next: Next<Vec<u8>>,
+    timers: Vec<SetTimer>,
+    /// The time of the stream and that of the wall clock.
+    now: (Option<i64>, i64),
 }
 
 #[derive(Debug)]
@@ -146,7 +152,7 @@ pub struct Sent<'a> {
     pub value: Option<&'a [u8]>,
     /// The headers in their order.
     pub headers: &'a [Header],
-    /// Index in the batch of the record that it was made from.
+    /// Index in the batch of the record that it was made from; beyond the batch, a timer has made it.
     pub source: usize,
 }
 
@@ -182,6 +188,52 @@ impl Output {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         start..self.bytes.len()
+    }
+
+    /// Sets a timer of the record's state key, or moves the one of this clock and name. It fires once, at `at` or later
+    /// ([`StatefulTransformer::on_timer`](super::StatefulTransformer::on_timer)), in a transaction, and is kept like the state.
+    ///
+    /// # Errors
+    /// Where the name is empty or has a zero byte, and where the stage keeps no state.
+    pub fn set_timer(&mut self, clock: Clock, name: &str, at: i64) -> Result<(), StageError> {
+        self.timer(clock, name, Some(at))
+    }
+
+    /// Clears a timer of the record's state key, if it is set.
+    ///
+    /// # Errors
+    /// As those of [`Output::set_timer`].
+    pub fn clear_timer(&mut self, clock: Clock, name: &str) -> Result<(), StageError> {
+        self.timer(clock, name, None)
+    }
+
+    fn timer(&mut self, clock: Clock, name: &str, at: Option<i64>) -> Result<(), StageError> {
+        if !self.slot.is_used {
+            return Err(StageError::new("timers need a stage that keeps state"));
+        }
+        if name.is_empty() || name.contains('\0') {
+            return Err(StageError::new("the name of a timer is not empty, and has no zero byte"));
+        }
+        self.slot.timers.push(SetTimer { clock, name: name.to_owned(), at });
+        Ok(())
+    }
+
+    /// The time of a clock; `None` where no record of the task had a timestamp yet.
+    #[must_use]
+    pub fn now(&self, clock: Clock) -> Option<i64> {
+        match clock {
+            Clock::Stream => self.slot.now.0,
+            Clock::Wall => Some(self.slot.now.1),
+        }
+    }
+
+    /// The timer that ends the state's time to live; it has no name.
+    pub(crate) fn expire(&mut self, clock: Clock, at: Option<i64>) {
+        self.slot.timers.push(SetTimer { clock, name: String::new(), at });
+    }
+
+    pub(crate) fn take_timers(&mut self) -> Vec<SetTimer> {
+        std::mem::take(&mut self.slot.timers)
     }
 
     /// How many messages it holds.
@@ -234,11 +286,14 @@ impl Output {
     }
 
     /// Gives the following messages their key's state, and forgets what the last one's was to become.
-    pub(crate) fn load_state(&mut self, state: Option<&[u8]>) {
+    pub(crate) fn load_state(&mut self, state: Option<&[u8]>, now: (Option<i64>, i64)) {
         self.slot.is_there = state.is_some();
         self.slot.bytes.clear();
         self.slot.bytes.extend_from_slice(state.unwrap_or_default());
         self.slot.next = Next::Keep;
+        self.slot.timers.clear();
+        self.slot.now = now;
+        self.slot.is_used = true;
     }
 
     pub(crate) fn state(&self) -> Option<&[u8]> {

@@ -5,6 +5,7 @@ mod emit;
 mod invalid;
 mod lifecycle;
 mod stateful;
+mod timer;
 mod transformer;
 
 pub use codec::{Codec, Raw};
@@ -13,4 +14,6 @@ pub use emit::{Message, Output, Sent};
 pub use invalid::{Invalid, OnInvalid, Part};
 pub(crate) use lifecycle::Opened;
 pub use stateful::{Next, Stateful, StatefulTransformer};
+pub(crate) use timer::SetTimer;
+pub use timer::{Clock, TimeToLive, Timer};
 pub use transformer::{FnTransformer, StageError, Transformer, transformer};

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::future::{Future, ready};
 
-use super::{Codec, Invalid, OnInvalid, Output, Part, StageError, Transformer};
+use super::{Codec, Invalid, OnInvalid, Output, Part, StageError, TimeToLive, Timer, Transformer};
 use crate::kafka::Record;
-use crate::state::is_state_key;
+use crate::state::is_reserved;
 
 /// A stage with a state for each key: takes records one after another, emits messages, and says what the state of the record's key is from now
 /// on. Outputs, state and position commit together, or not at all.
@@ -78,6 +78,26 @@ pub trait StatefulTransformer: Send + Sync + 'static {
         state: Option<Self::State>,
         out: &mut Output,
     ) -> impl Future<Output = Result<Next<Self::State>, StageError>> + Send;
+
+    /// Processes a timer that is due ([`Output::set_timer`]). It is not set any more; to repeat it, set it again, later than it was.
+    /// A timer by the stream's time fires before the record of its key that has reached that time, others behind the records of a batch.
+    ///
+    /// # Errors
+    /// An error stops the worker.
+    fn on_timer(
+        &self,
+        timer: &Timer<'_>,
+        state: Option<Self::State>,
+        out: &mut Output,
+    ) -> impl Future<Output = Result<Next<Self::State>, StageError>> + Send {
+        let _ = (timer, state, out);
+        ready(Err(StageError::new("a timer is due, and the stage has no on_timer")))
+    }
+
+    /// How long a state is kept that is not set again; for ever, unless it says so. It is deleted as by [`Next::Delete`].
+    fn time_to_live(&self) -> Option<TimeToLive> {
+        None
+    }
 }
 
 /// The state of a key after a record.
@@ -98,29 +118,25 @@ pub struct Stateful<T>(pub(crate) T);
 
 impl<T: StatefulTransformer> Transformer for Stateful<T> {
     async fn transform(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
-        let state = out.state().map(T::State::decode).transpose();
-        let state =
-            state.map_err(|reason| StageError::new(format!("the state of its key cannot be read: {reason}")))?;
-        match self.0.transform(record, state, out).await? {
-            Next::Keep => {}
-            Next::Set(state) => {
-                let mut bytes = Vec::new();
-                state.encode(&mut bytes)?;
-                if bytes.is_empty() {
-                    return Err(StageError::new(
-                        "the new state of its key has no bytes, which means that there is none",
-                    ));
-                }
-                out.set_state(Next::Set(bytes));
-            }
-            Next::Delete => out.set_state(Next::Delete),
+        let state = read_state::<T>(out)?;
+        let next = self.0.transform(record, state, out).await?;
+        self.keep(next, out)
+    }
+
+    async fn timer(&self, timer: &Timer<'_>, out: &mut Output) -> Result<(), StageError> {
+        // Without a name it ends the time to live.
+        if timer.name.is_empty() {
+            out.set_state(Next::Delete);
+            return Ok(());
         }
-        Ok(())
+        let state = read_state::<T>(out)?;
+        let next = self.0.on_timer(timer, state, out).await?;
+        self.keep(next, out)
     }
 
     fn key<'a>(&self, record: &Record<'a>) -> Result<Option<Cow<'a, [u8]>>, StageError> {
         let key = self.0.state_key(record)?;
-        if is_state_key(&key) {
+        if !is_reserved(&key) {
             return Ok(Some(key));
         }
         Err(StageError::invalid(Part::Key, "it begins with a zero byte and \"wattle.\", which is reserved"))
@@ -140,5 +156,40 @@ impl<T: StatefulTransformer> Transformer for Stateful<T> {
 
     fn is_stateful(&self) -> bool {
         true
+    }
+}
+
+fn read_state<T: StatefulTransformer>(out: &Output) -> Result<Option<T::State>, StageError> {
+    let state = out.state().map(T::State::decode).transpose();
+    state.map_err(|reason| StageError::new(format!("the state of its key cannot be read: {reason}")))
+}
+
+impl<T: StatefulTransformer> Stateful<T> {
+    fn keep(&self, next: Next<T::State>, out: &mut Output) -> Result<(), StageError> {
+        let expires = self.0.time_to_live();
+        match next {
+            Next::Keep => {}
+            Next::Set(state) => {
+                let mut bytes = Vec::new();
+                state.encode(&mut bytes)?;
+                if bytes.is_empty() {
+                    return Err(StageError::new(
+                        "the new state of its key has no bytes, which means that there is none",
+                    ));
+                }
+                out.set_state(Next::Set(bytes));
+                if let Some(TimeToLive { after, clock }) = expires {
+                    let after = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+                    out.expire(clock, out.now(clock).map(|now| now.saturating_add(after)));
+                }
+            }
+            Next::Delete => {
+                out.set_state(Next::Delete);
+                if let Some(TimeToLive { clock, .. }) = expires {
+                    out.expire(clock, None);
+                }
+            }
+        }
+        Ok(())
     }
 }

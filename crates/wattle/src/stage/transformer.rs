@@ -7,6 +7,7 @@ use std::future::{Future, ready};
 
 use super::emit::Output;
 use super::invalid::{Invalid, OnInvalid, Part};
+use super::timer::Timer;
 use crate::kafka::Record;
 
 /// A stage: takes records one after another, emits messages.
@@ -47,6 +48,13 @@ pub trait Transformer: Send + Sync + 'static {
     /// An error is the run's, unless the run has failed already.
     fn close(&self) -> impl Future<Output = Result<(), StageError>> + Send {
         ready(Ok(()))
+    }
+
+    /// Processes a timer that is due.
+    #[doc(hidden)]
+    fn timer(&self, timer: &Timer<'_>, out: &mut Output) -> impl Future<Output = Result<(), StageError>> + Send {
+        let _ = (timer, out);
+        ready(Err(StageError::new("a stage without state has no timers")))
     }
 
     /// Records of one key are processed one after another.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Store;
+use super::timers::{Due, TIME, TIMERS, Timers, stored, time};
+use super::{Store, is_reserved};
+use crate::stage::{Clock, SetTimer};
 
 /// The stores of a lane's tasks, and what the batch in hand has changed of them. Nothing of a batch reaches a store before
 /// [`TaskStates::commit`].
@@ -18,6 +20,10 @@ struct TaskState {
     /// In the order in which the keys were first changed.
     changes: Vec<Change>,
     by_key: HashMap<Box<[u8]>, usize>,
+    timers: Timers,
+    /// The largest timestamp of a record, with and without the batch.
+    time: Option<i64>,
+    committed_time: Option<i64>,
 }
 
 /// What a batch leaves of a key.
@@ -33,7 +39,11 @@ pub(crate) struct Change {
 impl TaskStates {
     /// Gives a task its committed state.
     pub(crate) fn open(&mut self, task: i32, store: Box<dyn Store>) {
-        self.tasks.insert(task, TaskState { store, changes: Vec::new(), by_key: HashMap::new() });
+        let mut timers = Timers::default();
+        store.scan(TIMERS, &mut |key, value| timers.set(key, Some(value)));
+        let time = store.get(TIME).and_then(time);
+        let (changes, by_key) = (Vec::new(), HashMap::new());
+        self.tasks.insert(task, TaskState { store, changes, by_key, timers, time, committed_time: time });
     }
 
     pub(crate) fn is_open(&self, task: i32) -> bool {
@@ -59,6 +69,9 @@ impl TaskStates {
     /// Changes a key of the current task.
     pub(crate) fn set(&mut self, key: &[u8], value: Option<Vec<u8>>, source: usize) {
         let task = self.tasks.get_mut(&self.current).expect("a task that runs has its state");
+        if is_reserved(key) {
+            task.timers.set(key, value.as_deref());
+        }
         if let Some(index) = task.by_key.get(key) {
             let change = &mut task.changes[*index];
             (change.value, change.source) = (value, source);
@@ -78,7 +91,14 @@ impl TaskStates {
 
     /// Forgets the changes of the batch.
     pub(crate) fn clear(&mut self) {
-        for task in self.tasks.values_mut().filter(|task| !task.changes.is_empty()) {
+        for task in self.tasks.values_mut() {
+            task.time = task.committed_time;
+            if task.changes.is_empty() {
+                continue;
+            }
+            for change in task.changes.iter().filter(|change| is_reserved(&change.key)) {
+                task.timers.set(&change.key, task.store.get(&change.key));
+            }
             task.changes.clear();
             task.by_key.clear();
         }
@@ -90,8 +110,64 @@ impl TaskStates {
             for change in &task.changes {
                 task.store.set(&change.key, change.value.as_deref());
             }
+            task.committed_time = task.time;
         }
         self.clear();
+    }
+
+    /// Notes the timestamp of a record of the current task. Returns the time of the stream.
+    pub(crate) fn advance(&mut self, timestamp: Option<i64>) -> Option<i64> {
+        let task = self.tasks.get_mut(&self.current).expect("a task that runs has its state");
+        task.time = task.time.max(timestamp);
+        task.time
+    }
+
+    /// Sets or clears a timer of a key of the current task.
+    pub(crate) fn set_timer(&mut self, key: &[u8], timer: &SetTimer, source: usize) {
+        let value = timer.at.map(|at| at.to_string().into_bytes());
+        self.set(&stored(timer.clock, &timer.name, key), value, source);
+    }
+
+    /// The earliest timer of a key of the current task that is due at this time of the stream.
+    pub(crate) fn due_of(&self, key: &[u8], now: Option<i64>) -> Option<Due> {
+        let timers = &self.tasks.get(&self.current)?.timers;
+        if timers.is_empty() { None } else { timers.due_of(key, now?) }
+    }
+
+    /// The timers of a task that are due, with the time of its stream; `now` is that of the wall clock.
+    pub(crate) fn due(&self, task: i32, now: i64) -> impl Iterator<Item = (Due, Option<i64>)> {
+        self.tasks.get(&task).into_iter().flat_map(move |task| {
+            let stream = task.time.into_iter().flat_map(|time| task.timers.due(Clock::Stream, time));
+            stream.chain(task.timers.due(Clock::Wall, now)).map(|due| (due, task.time))
+        })
+    }
+
+    /// Keeps the time of a task's stream, where timers go by it.
+    pub(crate) fn keep_time(&mut self, task: i32, source: usize) {
+        let Some(state) = self.tasks.get(&task).filter(|task| task.timers.has(Clock::Stream)) else { return };
+        let value = state.time.map(|time| time.to_string().into_bytes());
+        self.set_current(task);
+        self.set(TIME, value, source);
+    }
+
+    /// Whether a task has timers. Those change without its positions.
+    pub(crate) fn has_timers(&self, task: i32) -> bool {
+        self.tasks.get(&task).is_some_and(|task| !task.timers.is_empty())
+    }
+
+    /// When the next timer of a task fires by the wall clock.
+    pub(crate) fn next_wall(&self, task: i32) -> Option<i64> {
+        self.tasks.get(&task)?.timers.next(Clock::Wall)
+    }
+
+    /// The timers of a key.
+    pub(crate) fn timers_of(&self, task: i32, key: &[u8]) -> Vec<(Clock, String, i64)> {
+        self.tasks.get(&task).map(|task| task.timers.of(key)).unwrap_or_default()
+    }
+
+    /// The tasks that have a store.
+    pub(crate) fn tasks(&self) -> Vec<i32> {
+        self.tasks.keys().copied().collect()
     }
 
     /// The committed state of a key of a task.

@@ -21,6 +21,12 @@ impl Store for Memory {
         }
     }
 
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) {
+        for (key, value) in self.0.iter().filter(|(key, _)| key.starts_with(prefix)) {
+            visit(key, value);
+        }
+    }
+
     fn len(&self) -> usize {
         self.0.len()
     }

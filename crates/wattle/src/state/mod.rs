@@ -3,9 +3,11 @@
 
 mod changes;
 mod memory;
+mod timers;
 
 pub(crate) use changes::{Change, TaskStates};
 pub(crate) use memory::Memory;
+pub(crate) use timers::Due;
 
 /// What begins a key of the changelog that is not a state's.
 const RESERVED: &[u8] = b"\0wattle.";
@@ -18,11 +20,19 @@ pub(crate) trait Store: Send {
     /// Sets a key's value, or deletes it.
     fn set(&mut self, key: &[u8], value: Option<&[u8]>);
 
+    /// Shows every key that begins with `prefix`, with its value, in any order.
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]));
+
     /// How many keys have a value.
     fn len(&self) -> usize;
 }
 
-/// Whether a record of the changelog is about a state's key. The others, cursors for example, are not.
+/// Whether a record of the changelog belongs to the state: that of a key, or a timer of it. The others, cursors for example, do not.
 pub(crate) fn is_state_key(key: &[u8]) -> bool {
-    !key.starts_with(RESERVED)
+    !is_reserved(key) || key.starts_with(timers::TIMERS)
+}
+
+/// Whether a key cannot be a state's.
+pub(crate) fn is_reserved(key: &[u8]) -> bool {
+    key.starts_with(RESERVED)
 }

@@ -12,14 +12,16 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::EnterGuard;
 
-use super::failure::{dead_letter, failed};
-use super::process::{Done, Processing};
+use super::failure::{dead_letter, failed, timer_failed};
+use super::process::{Done, Firing, Processing};
 use crate::error::Error;
-use crate::kafka::{Batch, Record};
-use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, StageError, Transformer};
-use crate::state::TaskStates;
+use crate::kafka::{Batch, Offset, Record};
+use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, SetTimer, StageError, Timer, Transformer};
+use crate::state::{Due, TaskStates};
 use crate::worker::Stop;
 
+/// The index of what no record has made.
+const NO_RECORD: usize = usize::MAX;
 /// Records that may queue up, for each that may wait.
 const QUEUED: usize = 16;
 
@@ -27,6 +29,7 @@ const QUEUED: usize = 16;
 pub(super) struct Work<'r> {
     record: Record<'r>,
     substitute: Option<Box<Option<Vec<u8>>>>,
+    timer: Option<Box<Due>>,
 }
 
 /// What a call of the stage leaves.
@@ -34,6 +37,11 @@ pub(super) type Ended = (Box<Output>, Result<(), StageError>);
 
 /// One call of the stage.
 pub(super) async fn attempt<S: Transformer>(stage: &S, work: Work<'_>, mut out: Box<Output>) -> Ended {
+    if let Some(Due { clock, name, key, at }) = work.timer.as_deref() {
+        let timer = Timer { task: work.record.partition, key, name, clock: *clock, at: *at };
+        let result = stage.timer(&timer, &mut out).await;
+        return (out, result);
+    }
     let result = match &work.substitute {
         None => stage.transform(&work.record, &mut out).await,
         Some(value) => stage.transform(&Record { value: (**value).as_deref(), ..work.record }, &mut out).await,
@@ -41,12 +49,16 @@ pub(super) async fn attempt<S: Transformer>(stage: &S, work: Work<'_>, mut out: 
     (out, result)
 }
 
-/// A record on its way through the stage.
+/// A record, or a timer, on its way through the stage.
 struct Item<'r> {
     index: usize,
+    /// Of a timer, one without contents.
     record: Record<'r>,
     key: Option<Cow<'r, [u8]>>,
     substitute: Option<Box<Option<Vec<u8>>>>,
+    timer: Option<Box<Due>>,
+    /// The time of the stream.
+    time: Option<i64>,
     /// Where its outputs go.
     segment: usize,
 }
@@ -54,7 +66,27 @@ struct Item<'r> {
 type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Bucket = (i32, Option<Box<[u8]>>);
 
-impl Item<'_> {
+impl<'r> Item<'r> {
+    /// A timer. What it sends has its time, unless it says otherwise.
+    fn of_timer(task: i32, due: Due, time: Option<i64>, segment: usize) -> Self {
+        let timestamp = Some(due.at);
+        let record =
+            Record { topic: "", partition: task, offset: Offset(0), timestamp, key: None, value: None, headers: &[] };
+        let key = Some(Cow::Owned(due.key.to_vec()));
+        let timer = Some(Box::new(due));
+        Item { index: NO_RECORD, record, key, substitute: None, timer, time, segment }
+    }
+
+    /// A timer that set itself to the time that it had would fire for ever.
+    fn check_timers(&self, timers: &[SetTimer]) -> Result<(), StageError> {
+        let Some(due) = &self.timer else { return Ok(()) };
+        let same = |timer: &&SetTimer| timer.clock == due.clock && timer.name == due.name;
+        if timers.iter().filter(same).any(|timer| timer.at.is_some_and(|at| at <= due.at)) {
+            return Err(StageError::new("it sets itself again, and not later than it was"));
+        }
+        Ok(())
+    }
+
     fn bucket(&self) -> Bucket {
         (self.record.partition, self.key.as_deref().map(Into::into))
     }
@@ -126,7 +158,9 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
     /// Begins a record, or puts it behind one of its key that waits.
     pub(super) fn admit(&mut self, index: usize) -> Result<(), Error> {
         let segment = self.segments.len() - 1;
-        let mut item = Item { index, record: self.batch.get(index), key: None, substitute: None, segment };
+        let record = self.batch.get(index);
+        let time = self.advance(&record);
+        let mut item = Item { index, record, key: None, substitute: None, timer: None, time, segment };
         if let Some(reason) = self.batch.unreadable(index) {
             return self.refuse(&mut item, StageError::new(reason)).map(drop);
         }
@@ -144,6 +178,14 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
             return Ok(());
         }
         self.begin(item).map(drop)
+    }
+
+    fn advance(&mut self, record: &Record<'_>) -> Option<i64> {
+        if !self.processing.stage.is_stateful() {
+            return None;
+        }
+        self.states.set_current(record.partition);
+        self.states.advance(record.timestamp)
     }
 
     /// Does what is to be done about a record that the stage is not called with.
@@ -174,19 +216,45 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         self.segments.push(None);
     }
 
+    /// Begins a record behind the timers of its key that are due by then. Returns whether it is through; otherwise its key waits.
+    fn begin(&mut self, item: Item<'r>) -> Result<bool, Error> {
+        while let Some(due) = self.due_before(&item) {
+            let timer = Item::of_timer(item.record.partition, due, item.time, item.segment);
+            if !self.call(timer)? {
+                self.queues.entry(item.bucket()).or_default().push_front(item);
+                self.queued += 1;
+                return Ok(false);
+            }
+        }
+        self.call(item)
+    }
+
+    fn due_before(&mut self, item: &Item<'_>) -> Option<Due> {
+        if item.timer.is_some() || !self.processing.stage.is_stateful() {
+            return None;
+        }
+        self.states.set_current(item.record.partition);
+        self.states.due_of(item.key.as_deref()?, item.time)
+    }
+
     /// Calls the stage. Returns whether the item is through; otherwise it waits.
-    fn begin(&mut self, mut item: Item<'r>) -> Result<bool, Error> {
+    fn call(&mut self, mut item: Item<'r>) -> Result<bool, Error> {
         loop {
             let mut out = self.take(item.segment);
             out.begin_record(item.index, &item.record);
             if self.processing.stage.is_stateful() {
                 let key = item.key.as_deref().expect("a stage with state has a key for every record");
                 self.states.set_current(item.record.partition);
-                out.load_state(self.states.get(key));
+                out.load_state(self.states.get(key), (item.time, self.processing.timers.now));
+                if let Some(due) = &item.timer {
+                    self.states.set(&due.stored(), None, item.index);
+                    self.done.fired.insert(item.record.partition);
+                }
             }
             let mark = out.mark();
             let mut slot = self.spare.take().unwrap_or_else(|| Box::pin(None));
-            slot.set(Some((self.make)(Work { record: item.record, substitute: item.substitute.clone() }, out)));
+            let (substitute, timer) = (item.substitute.clone(), item.timer.clone());
+            slot.set(Some((self.make)(Work { record: item.record, substitute, timer }, out)));
             let future = slot.as_mut().as_pin_mut().expect("set in the line above");
             let Poll::Ready(ended) = future.poll(&mut Context::from_waker(Waker::noop())) else {
                 if item.segment + 1 == self.segments.len() {
@@ -206,9 +274,10 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
 
     /// Keeps what a call has left, or does what is to be done about its failure.
     fn settle(&mut self, item: &mut Item<'r>, mark: Mark, (mut out, result): Ended) -> Result<Settled, Error> {
-        let settled = match result {
+        let timers = out.take_timers();
+        let settled = match result.and_then(|()| item.check_timers(&timers)) {
             Ok(()) => {
-                self.keep_state(item, out.take_state());
+                self.keep_state(item, out.take_state(), &timers);
                 Settled::Yes
             }
             Err(reason) => {
@@ -223,19 +292,28 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         Ok(settled)
     }
 
-    fn keep_state(&mut self, item: &Item<'r>, next: Next<Vec<u8>>) {
+    fn keep_state(&mut self, item: &Item<'r>, next: Next<Vec<u8>>, timers: &[SetTimer]) {
+        if timers.is_empty() && next == Next::Keep {
+            return;
+        }
+        let key = item.key.as_deref().expect("a stage with state has a key for every record");
+        self.states.set_current(item.record.partition);
+        for timer in timers {
+            self.states.set_timer(key, timer, item.index);
+        }
         let value = match next {
             Next::Keep => return,
             Next::Set(value) => Some(value),
             Next::Delete => None,
         };
-        let key = item.key.as_deref().expect("a stage with state has a key for every record");
-        self.states.set_current(item.record.partition);
         self.states.set(key, value, item.index);
     }
 
     fn judge(&mut self, item: &mut Item<'r>, out: &mut Output, reason: StageError) -> Result<Settled, Error> {
         let record = item.record;
+        if let Some(due) = &item.timer {
+            return Err(timer_failed(record.partition, due, &reason));
+        }
         let Some(part) = reason.invalid_part() else { return self.fail(&record, out, &reason) };
         match self.processing.stage.on_invalid(&Invalid { record, part, reason: &reason }) {
             OnInvalid::Fail => self.fail(&record, out, &reason),
@@ -343,6 +421,33 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
             if !self.begin(item)? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Begins the timers that are due, as many as a batch may have records, and keeps the times of the streams.
+    pub(super) fn fire<'a>(&mut self, stop: &impl Fn(i32) -> &'a Stop) -> Result<bool, Error> {
+        let Firing { now, tasks } = self.processing.timers;
+        let most = self.processing.limits.max_poll_records;
+        let due = tasks.iter().flat_map(|task| self.states.due(*task, now).map(move |(due, time)| (*task, due, time)));
+        let due: Vec<_> = due.take(most).collect();
+        for (task, due, time) in due {
+            // One of its key that came before it may have cleared or moved it.
+            self.states.set_current(task);
+            let is_set = self.states.get(&due.stored()).is_some_and(|at| at == due.at.to_string().as_bytes());
+            if is_set {
+                let item = Item::of_timer(task, due, time, self.segments.len() - 1);
+                if !self.call(item)? && !self.finish(stop)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps the times of the streams by which timers go.
+    pub(super) fn keep_times(&mut self) {
+        for task in self.states.tasks() {
+            self.states.keep_time(task, NO_RECORD);
         }
     }
 

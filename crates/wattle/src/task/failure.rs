@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::kafka::{Header, Record};
 use crate::stage::{Message, StageError};
+use crate::state::Due;
 
 pub(super) fn failed(record: &Record<'_>, reason: &StageError) -> Error {
     Error::Record {
@@ -13,6 +14,11 @@ pub(super) fn failed(record: &Record<'_>, reason: &StageError) -> Error {
         key: printable_key(record.key),
         reason: reason.to_string(),
     }
+}
+
+pub(super) fn timer_failed(task: i32, due: &Due, reason: &StageError) -> Error {
+    let key = printable_key(Some(&due.key));
+    Error::Timer { task, name: due.name.clone(), at: due.at, key, reason: reason.to_string() }
 }
 
 /// Keys help to find a record; long or binary ones do not.

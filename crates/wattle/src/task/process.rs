@@ -1,5 +1,6 @@
 //! Runs the stage over a batch. No transaction is open meanwhile: a slow record must not let one expire.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::buckets::{Buckets, Ended, Work, attempt};
@@ -17,6 +18,8 @@ pub(crate) struct Done {
     pub(crate) until: usize,
     /// How many of the outputs are dead letters.
     pub(crate) dead_letters: usize,
+    /// Tasks of which timers have fired.
+    pub(crate) fired: BTreeSet<i32>,
     /// Records that were passed over.
     pub(crate) skipped: Skipped,
 }
@@ -40,6 +43,15 @@ pub(crate) struct Processing<'a, S> {
     pub(crate) limits: &'a BatchLimits,
     pub(crate) dead_letter_topic: Option<&'a str>,
     pub(crate) runtime: &'a Runtime,
+    pub(crate) timers: Firing<'a>,
+}
+
+/// Which timers may fire behind the records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Firing<'a> {
+    /// The time of the wall clock, in milliseconds since 1970.
+    pub(crate) now: i64,
+    pub(crate) tasks: &'a [i32],
 }
 
 /// Processes records from index `from` on, until the batch ends, a limit is reached, or the [`Stop`] of a record's partition is given;
@@ -85,5 +97,8 @@ fn process<'a, 'r, S: Transformer, F: Future<Output = Ended>>(
             return Ok(None);
         }
     }
-    Ok(buckets.finish(&stop)?.then(|| buckets.done(until)))
+    // Behind a cut come records that may be older than what is due.
+    let through = buckets.finish(&stop)? && (until < batch.len() || buckets.fire(&stop)?);
+    buckets.keep_times();
+    Ok(through.then(|| buckets.done(until)))
 }

@@ -10,9 +10,9 @@ pub use record::{TestMessage, TestRecord};
 use crate::config::BatchLimits;
 use crate::error::Error;
 use crate::kafka::{Batch, Position};
-use crate::stage::{Codec as _, Output, Stateful, StatefulTransformer, Transformer};
-use crate::state::Memory;
-use crate::task::process::{self, Processing, Runtime};
+use crate::stage::{Clock, Codec as _, Output, Stateful, StatefulTransformer, Transformer};
+use crate::state::{Memory, is_reserved};
+use crate::task::process::{self, Firing, Processing, Runtime};
 use crate::worker::Stop;
 
 /// The name under which state changes are gathered; no stage can write to it.
@@ -45,6 +45,8 @@ pub struct StageDriver<S> {
     limits: BatchLimits,
     dead_letter_topic: Option<String>,
     skipped: u64,
+    /// The wall clock, in milliseconds.
+    now: i64,
     output: Output,
     messages: Vec<TestMessage>,
     changes: Vec<TestMessage>,
@@ -64,6 +66,7 @@ impl<S: Transformer> StageDriver<S> {
             limits: BatchLimits { max_bytes: usize::MAX, max_processing_time: Duration::MAX, ..BatchLimits::default() },
             dead_letter_topic: None,
             skipped: 0,
+            now: 0,
             output: Output::default(),
             messages: Vec::new(),
             changes: Vec::new(),
@@ -105,20 +108,62 @@ impl<S: Transformer> StageDriver<S> {
     pub fn pipe_batch(&mut self, records: impl IntoIterator<Item = TestRecord>) -> Result<(), Error> {
         let records: Vec<TestRecord> = records.into_iter().collect();
         let (batch, positions) = self.batch(&records);
-        self.output.clear();
         self.open_states(&batch);
-        let (never, dead_letter_topic) = (Stop::new(), self.dead_letter_topic.as_deref());
-        let processing =
-            Processing { stage: &self.stage, limits: &self.limits, dead_letter_topic, runtime: &self.runtime };
-        let done = process::run(&processing, &batch, 0, &mut self.output, |_| &never)?;
-        self.skipped += done.expect("nobody can stop it").skipped.count;
+        self.run(&batch)?;
+        self.positions.extend(positions);
+        Ok(())
+    }
+
+    /// Moves the wall clock, which stands at 0 and never moves by itself, and fires what is due then, each round a batch of its own.
+    ///
+    /// # Errors
+    /// [`Error::Timer`] where the stage refuses one; what was fired before that batch is kept.
+    pub fn advance(&mut self, time: Duration) -> Result<(), Error> {
+        self.now += i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let is_due = |driver: &Self| {
+            let states = &driver.output.states;
+            states.tasks().into_iter().any(|task| states.due(task, driver.now).next().is_some())
+        };
+        while is_due(self) {
+            self.run(&Batch::new(Vec::new()))?;
+        }
+        Ok(())
+    }
+
+    /// The timers that are set for a key: clock, name and time, in milliseconds since 1970.
+    #[must_use]
+    pub fn timers(&self, partition: i32, key: impl AsRef<[u8]>) -> Vec<(Clock, String, i64)> {
+        self.output.states.timers_of(partition, key.as_ref())
+    }
+
+    /// One batch, with the timers that are due.
+    fn run(&mut self, batch: &Batch) -> Result<(), Error> {
+        self.output.clear();
+        let (never, tasks) = (Stop::new(), self.output.states.tasks());
+        let processing = Processing {
+            stage: &self.stage,
+            limits: &self.limits,
+            dead_letter_topic: self.dead_letter_topic.as_deref(),
+            runtime: &self.runtime,
+            timers: Firing { now: self.now, tasks: &tasks },
+        };
+        let done = match process::run(&processing, batch, 0, &mut self.output, |_| &never) {
+            Ok(done) => done.expect("nobody can stop it"),
+            Err(error) => {
+                self.output.clear();
+                return Err(error);
+            }
+        };
+        self.skipped += done.skipped.count;
         self.output.log_states(CHANGELOG);
         for message in self.output.iter() {
-            let list = if message.topic == CHANGELOG { &mut self.changes } else { &mut self.messages };
-            list.push(TestMessage::of(&message));
+            if message.topic != CHANGELOG {
+                self.messages.push(TestMessage::of(&message));
+            } else if !message.key.is_some_and(is_reserved) {
+                self.changes.push(TestMessage::of(&message));
+            }
         }
         self.output.states.commit();
-        self.positions.extend(positions);
         Ok(())
     }
 
@@ -157,6 +202,7 @@ impl<S: Transformer> StageDriver<S> {
     }
 
     /// The changes of states since the last call, as the changelog would get them: one a key and batch; a null value deletes.
+    /// Timers are seen by [`StageDriver::timers`].
     pub fn take_changes(&mut self) -> Vec<TestMessage> {
         std::mem::take(&mut self.changes)
     }

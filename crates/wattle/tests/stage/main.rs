@@ -2,3 +2,4 @@
 
 mod invalid;
 mod keys;
+mod timers;
