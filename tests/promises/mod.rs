@@ -137,7 +137,8 @@ promises! {
         a_broker_process_that_is_killed_again_and_again_loses_and_doubles_nothing (embedded only: "the command is the broker");
     state (each scope):
         counts_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),
-        state_without_positions_is_refused (classic only: "the example has no such option");
+        state_without_positions_is_refused (classic only: "the example has no such option"),
+        a_timer_fires_once_over_kills (classic only: "the example has no such option");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }
