@@ -1,23 +1,23 @@
 //! The strongest earthquake of each network so far, and an alert whenever there is a stronger one.
 //!
-//! In one terminal `cargo run --release -- broker`; it says where it listens, 127.0.0.1:9092 unless that is taken. In another one, with the
-//! same address:
+//! In one terminal `cargo run --release -- broker`; it says where it listens. In another one, in the same folder, so that the file is loaded into
+//! that broker, whose address the second command names:
 //!
 //! ```text
-//! cargo run --release -- run examples/library.yaml --drain --brokers 127.0.0.1:9092
+//! cargo run --release -- run examples/library.yaml --drain
 //! cargo run --release -p wattle --example earthquakes -- \
 //!     --brokers 127.0.0.1:9092 --input quakes-by-network --output strongest --alerts quake-alerts --application-id strongest
 //! cargo run --release -- tail strongest --from-beginning --brokers 127.0.0.1:9092
 //! ```
 //!
-//! On the embedded broker topics come into being where they are named; on a Kafka create them first, the input with `retention.ms=-1`: the
-//! records are of 2018.
+//! On a Kafka create the input with `retention.ms=-1` first: the records are of 2018.
 
 mod common;
 
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
+use wattle::kafka::create_topics;
 use wattle::{Message, Next, Output, Record, StageError, StatefulTransformer};
 
 struct Strongest {
@@ -62,6 +62,7 @@ impl StatefulTransformer for Strongest {
 fn main() -> ExitCode {
     let names = ["--brokers", "--input", "--output", "--alerts", "--application-id"];
     common::run(names, |[brokers, input, output, alerts, id], builder| {
+        create_topics(&brokers, [&output, &alerts], 3, &[])?; // those that are missing
         builder
             .application_id(id)
             .brokers(brokers)

@@ -1,11 +1,11 @@
 //! Delays of flights by their origin: how many, mean, deviation and worst, in minutes, brought up to date by every flight. What is no flight goes
 //! to a dead-letter topic.
 //!
-//! In one terminal `cargo run --release -- broker`; it says where it listens, 127.0.0.1:9092 unless that is taken. In another one, with the
-//! same address:
+//! In one terminal `cargo run --release -- broker`; it says where it listens. In another one, in the same folder, so that the file is loaded into
+//! that broker, whose address the second command names:
 //!
 //! ```text
-//! cargo run --release -- run examples/library.yaml --drain --brokers 127.0.0.1:9092
+//! cargo run --release -- run examples/library.yaml --drain
 //! cargo run --release -p wattle --example flights -- \
 //!     --brokers 127.0.0.1:9092 --input flights --output delays --errors flight-errors --application-id delays
 //! cargo run --release -- tail delays --from-beginning --brokers 127.0.0.1:9092
@@ -16,6 +16,7 @@ mod common;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
+use wattle::kafka::create_topics;
 use wattle::{Message, Next, Output, Record, StageError, StatefulTransformer};
 
 struct Delays {
@@ -83,6 +84,7 @@ impl StatefulTransformer for Delays {
 fn main() -> ExitCode {
     let names = ["--brokers", "--input", "--output", "--errors", "--application-id"];
     common::run(names, |[brokers, input, output, errors, id], builder| {
+        create_topics(&brokers, [&output, &errors], 3, &[])?; // those that are missing
         builder
             .application_id(id)
             .brokers(brokers)
