@@ -168,7 +168,12 @@ impl Room {
 
     /// Starts the library's example `count` with these arguments.
     pub(crate) fn count(&self, arguments: &[&str]) -> Process {
-        Process::spawn(self.context.count(), &self.folder, None, arguments, self.context.watchdog())
+        self.example("count", arguments)
+    }
+
+    /// Starts an example of the library with these arguments.
+    pub(crate) fn example(&self, name: &'static str, arguments: &[&str]) -> Process {
+        Process::spawn(&self.context.example(name), &self.folder, None, arguments, self.context.watchdog())
     }
 
     /// Starts this test's own binary as a client with these arguments.

@@ -144,7 +144,8 @@ promises! {
         a_killed_process_reads_only_the_tail_of_its_state_and_all_of_it_without_its_folder (classic only: "the example has no such option"),
         a_state_folder_in_use_is_refused_with_its_owner (classic only: "the example has no such option"),
         a_changelog_that_was_made_anew_is_followed (classic only: "the example has no such option"),
-        ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option");
+        ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option"),
+        a_timer_fires_once_over_kills (classic only: "the example has no such option");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }

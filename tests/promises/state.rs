@@ -256,3 +256,40 @@ pub(super) fn ten_thousand_deletes_are_compacted_away(room: &Room) {
     assert!(restored(&process).iter().sum::<u64>() < 100);
     process.stop_cleanly();
 }
+
+/// Each record sets a timer of its own, which fires in a transaction of its own once no record comes any more. Two processes, of which one is killed
+/// again and again while timers fire: a reminder that was lost or doubled would show, since nothing but the state knows of it.
+pub(super) fn a_timer_fires_once_over_kills(room: &Room) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let (group, total) = (room.cluster().group(&room.group()), room.number(1500, 6000));
+    room.load(&[&input], PARTITIONS).send(0..total);
+    let start = || {
+        let (brokers, id) = (room.broker().address(), room.group());
+        let scope = if room.mode().is_worker() { "worker" } else { "task" };
+        let place = ["--brokers", &brokers, "--input", &input, "--output", &output];
+        room.example("reminders", &[&place[..], &["--application-id", &id, "--transaction-scope", scope]].concat())
+    };
+    let mut processes = [start(), start()];
+    let fired = || count(room.cluster(), &output, ReadCommitted);
+    for round in 0..room.number(3, 12) {
+        let seen = fired();
+        wait_until("timers fire", PATIENCE, || fired() > seen || seen == total);
+        assert!(fired() < total || round > 0, "timers were left when the first process was killed");
+        let process = &mut processes[round % 2];
+        assert!(process.kill(), "it was there to be killed");
+        *process = start();
+    }
+    wait_until("all timers have fired", PATIENCE, || fired() >= total);
+    group.wait_drained(&[&input], PATIENCE);
+    for process in &mut processes {
+        process.stop_cleanly();
+    }
+    room.cluster().wait_settled(&[&output]);
+    let mut seen = vec![0_u32; usize::try_from(total).expect("fits")];
+    read(room.cluster(), &output, ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        seen[usize::try_from(value["i"].as_u64().expect("a number")).expect("fits")] += 1;
+    });
+    let wrong: Vec<_> = seen.iter().enumerate().filter(|(_, times)| **times != 1).collect();
+    assert!(wrong.is_empty(), "timers that have not fired once: {wrong:?}");
+}
