@@ -138,7 +138,9 @@ promises! {
     state (each scope):
         counts_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),
         state_without_positions_is_refused (classic only: "the example has no such option"),
-        a_timer_fires_once_over_kills (classic only: "the example has no such option");
+        a_timer_fires_once_over_kills (classic only: "the example has no such option"),
+        keys_that_run_at_once_keep_their_counts_and_their_order_over_kills (classic only: "the example has no such option"),
+        invalid_records_that_are_skipped_commit_their_positions (classic only: "the example has no such option");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }

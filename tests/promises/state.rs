@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use rdkafka::Message as _;
+use rdkafka::producer::BaseRecord;
 
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::cluster::{answer, options};
 use crate::harness::ledger::{count, read};
+use crate::harness::load::{confirmed_producer, finish, send};
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
@@ -14,10 +16,14 @@ use crate::harness::wait::{PATIENCE, wait_until};
 const PARTITIONS: i32 = 6;
 
 fn start(room: &Room, input: &str, output: &str) -> Process {
+    start_example(room, "count", input, output)
+}
+
+fn start_example(room: &Room, name: &'static str, input: &str, output: &str) -> Process {
     let (brokers, id) = (room.broker().address(), room.group());
     let scope = if room.mode().is_worker() { "worker" } else { "task" };
     let place = ["--brokers", &brokers, "--input", input, "--output", output];
-    room.count(&[&place[..], &["--application-id", &id, "--transaction-scope", scope]].concat())
+    room.example(name, &[&place[..], &["--application-id", &id, "--transaction-scope", scope]].concat())
 }
 
 /// Two processes, of which one is killed again and again. The counts of a key are 1, 2, 3, … for each input partition that has it, and each
@@ -84,12 +90,7 @@ pub(super) fn a_timer_fires_once_over_kills(room: &Room) {
     let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
     let (group, total) = (room.cluster().group(&room.group()), room.number(1500, 6000));
     room.load(&[&input], PARTITIONS).send(0..total);
-    let start = || {
-        let (brokers, id) = (room.broker().address(), room.group());
-        let scope = if room.mode().is_worker() { "worker" } else { "task" };
-        let place = ["--brokers", &brokers, "--input", &input, "--output", &output];
-        room.example("reminders", &[&place[..], &["--application-id", &id, "--transaction-scope", scope]].concat())
-    };
+    let start = || start_example(room, "reminders", &input, &output);
     let mut processes = [start(), start()];
     let fired = || count(room.cluster(), &output, ReadCommitted);
     for round in 0..room.number(3, 12) {
@@ -113,4 +114,45 @@ pub(super) fn a_timer_fires_once_over_kills(room: &Room) {
     });
     let wrong: Vec<_> = seen.iter().enumerate().filter(|(_, times)| **times != 1).collect();
     assert!(wrong.is_empty(), "timers that have not fired once: {wrong:?}");
+}
+
+/// The stage waits for each record, for longer or shorter, so that the records of a batch end in any order.
+pub(super) fn keys_that_run_at_once_keep_their_counts_and_their_order_over_kills(room: &Room) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let group = room.cluster().group(&room.group());
+    let total = room.number(6000, 30_000);
+    room.load(&[&input], PARTITIONS).send(0..total);
+    let mut process = start_example(room, "enrich", &input, &output);
+    for _ in 0..room.number(2, 10) {
+        let seen = group.progress(&[&input]);
+        wait_until("more is counted", PATIENCE, || group.progress(&[&input]) > seen + 100);
+        assert!(process.kill(), "it was there to be killed");
+        process = start_example(room, "enrich", &input, &output);
+    }
+    group.wait_drained(&[&input], PATIENCE);
+    process.stop_cleanly();
+    room.cluster().wait_settled(&[&output]);
+    assert_counts(room, &output, PARTITIONS, total);
+    let mut last: BTreeMap<(i32, u64), u64> = BTreeMap::new();
+    read(room.cluster(), &output, ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        let i = value["i"].as_u64().expect("a number");
+        let before = last.insert((message.partition(), i % u64::from(PARTITIONS.unsigned_abs())), i);
+        assert!(before.is_none_or(|before| before < i), "record {i} came out behind {before:?}");
+    });
+}
+
+/// Records without a meaning among others: nothing stops, and the group's lag becomes 0.
+pub(super) fn invalid_records_that_are_skipped_commit_their_positions(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    room.load(&[&input], 1).send(0..100);
+    let producer = confirmed_producer(&room.broker().address());
+    send(&producer, BaseRecord::to(&input).partition(0).key("k0").payload("{not json"));
+    send(&producer, BaseRecord::<[u8], str>::to(&input).partition(0).key(&[0xff][..]).payload(r#"{"i":1}"#));
+    send(&producer, BaseRecord::<str, str>::to(&input).partition(0).payload(r#"{"i":1}"#));
+    finish(&producer);
+    let mut process = start_example(room, "enrich", &input, &output);
+    room.cluster().group(&room.group()).wait_drained(&[&input], PATIENCE);
+    process.stop_cleanly();
+    assert_counts(room, &output, 1, 100);
 }
