@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wattle::{App, AppBuilder, Stateful, StatefulTransformer, Stop, TransactionScope};
 
-/// Runs `main` with the values of exactly these arguments; `--transaction-scope` may be there too.
+/// Runs `main` with the values of exactly these arguments; `--transaction-scope` and `--state-dir` may be there too.
 pub(crate) fn run<const N: usize, T: StatefulTransformer>(
     names: [&str; N],
     main: impl FnOnce([String; N], AppBuilder) -> Result<App<Stateful<T>>, wattle::Error>,
@@ -35,6 +35,10 @@ fn arguments<const N: usize>(names: [&str; N]) -> Result<([String; N], AppBuilde
         Some("worker") => TransactionScope::Worker,
         Some(other) => return Err(format!("--transaction-scope is task or worker, not {other}").into()),
     };
+    let mut builder = App::builder().transaction_scope(scope);
+    if let Some(folder) = given.remove("--state-dir") {
+        builder = builder.state_dir(folder);
+    }
     let values = names.map(|name| given.remove(name).ok_or(name));
     if let Some(missing) = values.iter().find_map(|value| value.as_ref().err()) {
         return Err(format!("{missing} is missing").into());
@@ -42,7 +46,7 @@ fn arguments<const N: usize>(names: [&str; N]) -> Result<([String; N], AppBuilde
     if let Some(name) = given.keys().next() {
         return Err(format!("{name} is not known").into());
     }
-    Ok((values.map(|value| value.unwrap_or_default().clone()), App::builder().transaction_scope(scope)))
+    Ok((values.map(|value| value.unwrap_or_default().clone()), builder))
 }
 
 fn until_signal<T: StatefulTransformer>(app: App<Stateful<T>>) -> Result<(), Box<dyn Error>> {

@@ -121,6 +121,38 @@ impl<S: Transformer> StageDriver<S> {
 
     /// Moves the wall clock, which stands at 0 and never moves by itself, and fires what is due then, each round a batch of its own.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wattle::testing::{StageDriver, TestRecord};
+    /// use wattle::{Clock, Message, Next, Output, Record, StageError, StatefulTransformer, Timer};
+    ///
+    /// /// Says when a key has been silent for a minute.
+    /// struct Silence;
+    ///
+    /// impl StatefulTransformer for Silence {
+    ///     type State = u64;
+    ///
+    ///     async fn transform(&self, _: &Record<'_>, n: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+    ///         let now = out.now(Clock::Wall).unwrap_or(0);
+    ///         out.set_timer(Clock::Wall, "silent", now + 60_000)?;
+    ///         Ok(Next::Set(n.unwrap_or(0) + 1))
+    ///     }
+    ///
+    ///     async fn on_timer(&self, timer: &Timer<'_>, n: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+    ///         out.send(Message::to("silent").key(timer.key).json(&n)?);
+    ///         Ok(Next::Delete)
+    ///     }
+    /// }
+    ///
+    /// let mut driver = StageDriver::stateful(Silence);
+    /// driver.pipe(TestRecord::of("clicks").key("ada")).unwrap();
+    /// driver.advance(Duration::from_secs(59)).unwrap();
+    /// assert!(driver.take_messages().is_empty());
+    /// driver.advance(Duration::from_secs(1)).unwrap();
+    /// assert_eq!(driver.take_messages()[0].json::<u64>().unwrap(), 1);
+    /// assert_eq!(driver.state(0, "ada"), None);
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Timer`] where the stage refuses one; what was fired before that batch is kept.
     pub fn advance(&mut self, time: Duration) -> Result<(), Error> {

@@ -2,4 +2,5 @@
 
 mod invalid;
 mod keys;
+mod reference;
 mod timers;
