@@ -343,6 +343,29 @@ mod tests {
         assert_eq!(get(&states, b"kept"), Some(b"1".to_vec()));
     }
 
+    #[test]
+    fn timers_are_those_of_the_store_after_it_was_away_and_after_an_aborted_batch() {
+        let mut states = states();
+        let due = |states: &TaskStates| states.due(0, 10).map(|(due, time)| (due.at, time)).collect::<Vec<_>>();
+        let timer = |name: &str, at| SetTimer { clock: Clock::Stream, name: name.to_owned(), at: Some(at) };
+        states.set_current(0);
+        states.advance(Some(5));
+        states.set_timer(b"kept", &timer("a", 3), 0);
+        states.keep_time(0, 0);
+        states.settle();
+        states.commit(&Ends::new(), 5).expect("memory takes it");
+        states.advance(Some(9));
+        states.set_timer(b"kept", &timer("a", 4), 0);
+        states.set_timer(b"kept", &timer("b", 8), 1);
+        assert_eq!(due(&states), [(4, Some(9)), (8, Some(9))]);
+        states.clear();
+        assert_eq!(due(&states), [(3, Some(5))]);
+        let store = states.close(0).expect("it was open");
+        assert_eq!((due(&states).len(), store.keys().expect("memory")), (0, 1));
+        states.open(0, store);
+        assert_eq!(due(&states), [(3, Some(5))]);
+    }
+
     /// A disk that fails.
     struct Broken;
 
