@@ -1,5 +1,6 @@
 //! What all promises share: the binary under test, the brokers, and the order in which they end.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,7 +15,7 @@ pub(crate) struct Context {
     root: PathBuf,
     watchdog: Arc<Watchdog>,
     binary: OnceLock<PathBuf>,
-    count: OnceLock<PathBuf>,
+    examples: Mutex<BTreeMap<&'static str, PathBuf>>,
     brokers: Vec<Brokers>,
     full: bool,
     times: Mutex<Vec<(Duration, String)>>,
@@ -51,7 +52,7 @@ impl Context {
             watchdog: Arc::new(Watchdog::start(&root)?),
             root,
             binary: OnceLock::new(),
-            count: OnceLock::new(),
+            examples: Mutex::default(),
             brokers: brokers.collect(),
             times: Mutex::default(),
             full: env::var_os("WATTLE_FULL").is_some_and(|value| value == "1"),
@@ -78,9 +79,10 @@ impl Context {
         self.binary.get_or_init(|| env::var_os("WATTLE_BIN").map_or_else(|| build(None), PathBuf::from))
     }
 
-    /// The library's example `count`.
-    pub(crate) fn count(&self) -> &Path {
-        self.count.get_or_init(|| build(Some("count")))
+    /// An example of the library.
+    pub(crate) fn example(&self, name: &'static str) -> PathBuf {
+        let mut examples = self.examples.lock().unwrap_or_else(PoisonError::into_inner);
+        examples.entry(name).or_insert_with(|| build(Some(name))).clone()
     }
 
     /// The broker of this kind that everybody uses and nobody harms.

@@ -166,9 +166,9 @@ impl Room {
         Process::spawn(self.context.binary(), &self.folder, Some(brokers), arguments, self.context.watchdog())
     }
 
-    /// Starts the library's example `count` with these arguments.
-    pub(crate) fn count(&self, arguments: &[&str]) -> Process {
-        Process::spawn(self.context.count(), &self.folder, None, arguments, self.context.watchdog())
+    /// Starts an example of the library with these arguments.
+    pub(crate) fn example(&self, name: &'static str, arguments: &[&str]) -> Process {
+        Process::spawn(&self.context.example(name), &self.folder, None, arguments, self.context.watchdog())
     }
 
     /// Starts this test's own binary as a client with these arguments.

@@ -147,7 +147,11 @@ promises! {
         a_task_that_comes_back_reads_only_the_tail_of_its_state (classic only: "the example has no such option"),
         a_state_folder_in_use_is_refused_with_its_owner (classic only: "the example has no such option"),
         a_changelog_that_was_made_anew_is_followed (classic only: "the example has no such option"),
-        ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option");
+        ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option"),
+        a_timer_fires_once_over_kills (classic only: "the example has no such option"),
+        a_timer_on_disk_fires_once_over_kills (classic only: "the example has no such option"),
+        keys_that_run_at_once_keep_their_counts_and_their_order_over_kills (classic only: "the example has no such option"),
+        invalid_records_that_are_skipped_commit_their_positions (classic only: "the example has no such option");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }

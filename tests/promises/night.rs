@@ -81,7 +81,7 @@ impl Night<'_> {
     fn start(&self, index: usize) -> Process {
         let folder = format!("state-{index}");
         let more: &[&str] = if index == 0 { &[] } else { &["--state-dir", &folder] };
-        start_at(self.room, &self.broker.address(), &self.input, &self.output, more)
+        start_at(self.room, &self.broker.address(), "count", &self.input, &self.output, more)
     }
 
     /// Starts or stops processes until there are so many.

@@ -25,22 +25,30 @@ const COMPACTED: [(&str, &str); 5] = [
 ];
 
 pub(super) fn start(room: &Room, input: &str, output: &str) -> Process {
-    start_with(room, input, output, &[])
+    start_example(room, "count", input, output, &[])
 }
 
 fn start_in(room: &Room, input: &str, output: &str, folder: &str) -> Process {
-    start_with(room, input, output, &["--state-dir", folder])
+    start_example(room, "count", input, output, &["--state-dir".to_owned(), folder.to_owned()])
 }
 
-fn start_with(room: &Room, input: &str, output: &str, more: &[&str]) -> Process {
-    start_at(room, &room.broker().address(), input, output, more)
+fn start_example(room: &Room, name: &'static str, input: &str, output: &str, more: &[String]) -> Process {
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    start_at(room, &room.broker().address(), name, input, output, &more)
 }
 
-pub(super) fn start_at(room: &Room, brokers: &str, input: &str, output: &str, more: &[&str]) -> Process {
+pub(super) fn start_at(
+    room: &Room,
+    brokers: &str,
+    name: &'static str,
+    input: &str,
+    output: &str,
+    more: &[&str],
+) -> Process {
     let id = room.group();
     let scope = if room.mode().is_worker() { "worker" } else { "task" };
     let place = ["--brokers", brokers, "--input", input, "--output", output];
-    room.count(&[&place[..], &["--application-id", &id, "--transaction-scope", scope], more].concat())
+    room.example(name, &[&place[..], &["--application-id", &id, "--transaction-scope", scope], more].concat())
 }
 
 /// Two processes, of which one is killed again and again. The counts of a key are 1, 2, 3, … for each input partition that has it, and each
@@ -51,17 +59,18 @@ pub(super) fn counts_have_no_gap_and_no_repeat_over_kills(room: &Room) {
 
 /// Each process has a folder of its own, over its kills too: tasks come back to one that the other has had meanwhile.
 pub(super) fn counts_on_disk_have_no_gap_and_no_repeat_over_kills(room: &Room) {
-    counts_over_kills(room, |process| vec!["--state-dir".to_owned(), format!("state-{process}")]);
+    counts_over_kills(room, own_folder);
+}
+
+fn own_folder(process: usize) -> Vec<String> {
+    vec!["--state-dir".to_owned(), format!("state-{process}")]
 }
 
 fn counts_over_kills(room: &Room, arguments: impl Fn(usize) -> Vec<String>) {
     let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], PARTITIONS).start(0, 4000);
-    let start = |process: usize| {
-        let more = arguments(process);
-        start_with(room, &input, &output, &more.iter().map(String::as_str).collect::<Vec<_>>())
-    };
+    let start = |process: usize| start_example(room, "count", &input, &output, &arguments(process));
     let mut processes = [start(0), start(1)];
     group.wait_members(&[3, 3], PATIENCE);
     for round in 0..room.number(3, 20) {
@@ -283,4 +292,86 @@ pub(super) fn ten_thousand_deletes_are_compacted_away(room: &Room) {
     assert!(process.says(&["is wiped", "delete.retention.ms"]), "log: {}", process.stderr());
     assert!(restored(&process).iter().sum::<u64>() < 100);
     process.stop_cleanly();
+}
+
+/// Each record sets a timer of its own, which fires in a transaction of its own once no record comes any more. Two processes, of which one is killed
+/// again and again while timers fire: a reminder that was lost or doubled would show, since nothing but the state knows of it.
+pub(super) fn a_timer_fires_once_over_kills(room: &Room) {
+    timers_over_kills(room, |_| Vec::new());
+}
+
+/// Each process has a folder of its own, over its kills too: it finds timers there that have fired at the other one meanwhile.
+pub(super) fn a_timer_on_disk_fires_once_over_kills(room: &Room) {
+    timers_over_kills(room, own_folder);
+}
+
+fn timers_over_kills(room: &Room, arguments: impl Fn(usize) -> Vec<String>) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let (group, total) = (room.cluster().group(&room.group()), room.number(1500, 6000));
+    room.load(&[&input], PARTITIONS).send(0..total);
+    let start = |process: usize| start_example(room, "reminders", &input, &output, &arguments(process));
+    let mut processes = [start(0), start(1)];
+    let fired = || count(room.cluster(), &output, ReadCommitted);
+    for round in 0..room.number(3, 12) {
+        let seen = fired();
+        wait_until("timers fire", PATIENCE, || fired() > seen || seen == total);
+        assert!(fired() < total || round > 0, "timers were left when the first process was killed");
+        let process = &mut processes[round % 2];
+        assert!(process.kill(), "it was there to be killed");
+        *process = start(round % 2);
+    }
+    wait_until("all timers have fired", PATIENCE, || fired() >= total);
+    group.wait_drained(&[&input], PATIENCE);
+    for process in &mut processes {
+        process.stop_cleanly();
+    }
+    room.cluster().wait_settled(&[&output]);
+    let mut seen = vec![0_u32; usize::try_from(total).expect("fits")];
+    read(room.cluster(), &output, ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        seen[usize::try_from(value["i"].as_u64().expect("a number")).expect("fits")] += 1;
+    });
+    let wrong: Vec<_> = seen.iter().enumerate().filter(|(_, times)| **times != 1).collect();
+    assert!(wrong.is_empty(), "timers that have not fired once: {wrong:?}");
+}
+
+/// The stage waits for each record, for longer or shorter, so that the records of a batch end in any order.
+pub(super) fn keys_that_run_at_once_keep_their_counts_and_their_order_over_kills(room: &Room) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let group = room.cluster().group(&room.group());
+    let total = room.number(6000, 30_000);
+    room.load(&[&input], PARTITIONS).send(0..total);
+    let mut process = start_example(room, "enrich", &input, &output, &[]);
+    for _ in 0..room.number(2, 10) {
+        let seen = group.progress(&[&input]);
+        wait_until("more is counted", PATIENCE, || group.progress(&[&input]) > seen + 100);
+        assert!(process.kill(), "it was there to be killed");
+        process = start_example(room, "enrich", &input, &output, &[]);
+    }
+    group.wait_drained(&[&input], PATIENCE);
+    process.stop_cleanly();
+    room.cluster().wait_settled(&[&output]);
+    assert_counts(room, &output, PARTITIONS, total);
+    let mut last: BTreeMap<(i32, u64), u64> = BTreeMap::new();
+    read(room.cluster(), &output, ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        let i = value["i"].as_u64().expect("a number");
+        let before = last.insert((message.partition(), i % u64::from(PARTITIONS.unsigned_abs())), i);
+        assert!(before.is_none_or(|before| before < i), "record {i} came out behind {before:?}");
+    });
+}
+
+/// Records without a meaning among others: nothing stops, and the group's lag becomes 0.
+pub(super) fn invalid_records_that_are_skipped_commit_their_positions(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    room.load(&[&input], 1).send(0..100);
+    let producer = confirmed_producer(&room.broker().address());
+    send(&producer, BaseRecord::to(&input).partition(0).key("k0").payload("{not json"));
+    send(&producer, BaseRecord::<[u8], str>::to(&input).partition(0).key(&[0xff][..]).payload(r#"{"i":1}"#));
+    send(&producer, BaseRecord::<str, str>::to(&input).partition(0).payload(r#"{"i":1}"#));
+    finish(&producer);
+    let mut process = start_example(room, "enrich", &input, &output, &[]);
+    room.cluster().group(&room.group()).wait_drained(&[&input], PATIENCE);
+    process.stop_cleanly();
+    assert_counts(room, &output, 1, 100);
 }

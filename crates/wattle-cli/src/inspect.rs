@@ -107,7 +107,11 @@ fn describe(found: &Inspection) -> String {
         let records = one.high - one.low;
         [place, one.keys.to_string(), one.bytes.to_string(), one.others.to_string(), records.to_string(), open]
     });
-    table(&mut text, ["changelog", "keys", "bytes", "cursors", "records", "open transaction"], rows.collect());
+    table(
+        &mut text,
+        ["changelog", "keys", "bytes", "timers and cursors", "records", "open transaction"],
+        rows.collect(),
+    );
     text
 }
 

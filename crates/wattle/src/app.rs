@@ -1,5 +1,6 @@
 //! The library's front door: an application, from a few settings.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -138,6 +139,18 @@ impl AppBuilder {
         self
     }
 
+    /// Most keys whose records are processed at once, where the stage waits; 64 unless set. 1: one record after the other.
+    pub fn max_concurrent_keys(mut self, keys: usize) -> Self {
+        self.config.batch.max_concurrent_keys = keys;
+        self
+    }
+
+    /// Longest time that records are processed before what is done is committed.
+    pub fn max_processing_time(mut self, time: Duration) -> Self {
+        self.config.batch.max_processing_time = time;
+        self
+    }
+
     /// How long a transaction gathers records. By default whatever is there is committed at once.
     pub fn commit_interval(mut self, interval: Duration) -> Self {
         self.config.batch.commit_interval = interval;
@@ -160,6 +173,24 @@ impl AppBuilder {
     /// Time for a clean stop.
     pub fn grace_period(mut self, period: Duration) -> Self {
         self.config.grace_period = period;
+        self
+    }
+
+    /// How long the group waits for a process that is silent before others get its partitions: 45 s unless set. A broker allows 6 s and more.
+    /// Not with [`GroupProtocol::Consumer`], where the broker decides.
+    pub fn session_timeout(self, timeout: Duration) -> Self {
+        self.consumer_property("session.timeout.ms", timeout.as_millis().to_string())
+    }
+
+    /// Replicas of the changelog topic where it is created; by default the cluster decides.
+    pub fn changelog_replication(mut self, replicas: i32) -> Self {
+        self.config.changelog_replication = Some(replicas);
+        self
+    }
+
+    /// A setting of the changelog topic where it is created, `min.insync.replicas` for example.
+    pub fn changelog_property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.config.changelog_properties.insert(name.into(), value.into());
         self
     }
 
@@ -211,7 +242,8 @@ impl AppBuilder {
             problems
                 .insert(0, "application_id must not be blank; choose one that stays the same over restarts".to_owned());
         }
-        problems.dedup(); // a property of both clients
+        let mut seen = BTreeSet::new(); // a property of both clients is refused twice
+        problems.retain(|problem| seen.insert(problem.clone()));
         Err(Error::Config { problems })
     }
 }
@@ -232,6 +264,38 @@ mod tests {
         for word in ["application_id", "brokers", "topics must name", "acks"] {
             assert!(all.contains(word), "{word}: {all}");
         }
+        let wrong = App::builder()
+            .application_id("a")
+            .brokers("b:1")
+            .input_topics(["t", "t"])
+            .max_poll_records(0)
+            .max_bytes(0)
+            .max_concurrent_keys(0)
+            .grace_period(Duration::ZERO)
+            .commit_interval(Duration::from_secs(60))
+            .group_protocol(GroupProtocol::Consumer)
+            .session_timeout(Duration::from_secs(6))
+            .transaction_scope(TransactionScope::Worker)
+            .group_instance_id("start")
+            .changelog_replication(3)
+            .client_property("isolation.level", "read_uncommitted");
+        let Some(Error::Config { problems }) = build(wrong) else { panic!("much is wrong") };
+        let all = problems.join("\n");
+        for word in [
+            "topics names t twice",
+            "max_poll_records",
+            "max_bytes",
+            "max_concurrent_keys",
+            "grace_period",
+            "transaction_timeout",
+            "session.timeout.ms",
+            "group_instance_id",
+            "changelog_replication",
+            "isolation.level",
+        ] {
+            assert!(all.contains(word), "{word}: {all}");
+        }
+        assert_eq!(problems.len(), 10, "{all}");
         let good = App::builder().application_id("a").brokers("b:1").input_topics(["t"]);
         assert!(build(good).is_none());
     }

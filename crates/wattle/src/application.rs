@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::config::ClientProperties;
 use crate::error::Error;
 use crate::kafka::{self, Admin, Changelog, GroupView, Holder, TopicPartition, Until};
-use crate::state::is_state_key;
+use crate::state::is_reserved;
 use crate::worker::Stop;
 
 /// One question to the broker.
@@ -88,7 +88,7 @@ pub struct ChangelogView {
     pub keys: usize,
     /// Bytes of these keys and their states.
     pub bytes: usize,
-    /// Entries that are not a state: cursors, for example.
+    /// Entries that are not a state: timers and cursors.
     pub others: usize,
     /// First record that it still has.
     pub low: i64,
@@ -166,7 +166,7 @@ impl Application {
         let partitions = self.admin.cluster()?.topics.get(&self.changelog.topic).copied().unwrap_or_default();
         for partition in 0..partitions {
             let entries = self.read(partition)?;
-            let mut states: Vec<_> = entries.iter().filter(|(key, _)| is_state_key(key)).collect();
+            let mut states: Vec<_> = entries.iter().filter(|(key, _)| !is_reserved(key)).collect();
             states.sort_unstable();
             states.into_iter().for_each(|(key, value)| each(partition, key, value));
         }
@@ -234,7 +234,7 @@ impl Application {
         let (low, high) = self.ends(&self.view, &place)?;
         let (_, stable) = self.ends(&self.stable, &place)?;
         let entries = self.read(partition)?;
-        let states = || entries.iter().filter(|(key, _)| is_state_key(key));
+        let states = || entries.iter().filter(|(key, _)| !is_reserved(key));
         Ok(ChangelogView {
             partition,
             keys: states().count(),

@@ -1,5 +1,6 @@
 //! What a worker is told: plain data, checked by [`WorkerConfig::validate`] before anything connects.
 
+mod changelog;
 mod protocol;
 
 use std::collections::BTreeMap;
@@ -97,6 +98,8 @@ pub struct BatchLimits {
     pub max_bytes: Option<usize>,
     /// Longest time that records are processed before what is done is committed.
     pub max_processing_time: Duration,
+    /// Most keys whose records are processed at once, where the stage waits. 1: one record after the other.
+    pub max_concurrent_keys: usize,
     /// Wait this long for more records before a batch that is not full is committed.
     pub commit_interval: Duration,
 }
@@ -107,6 +110,7 @@ impl Default for BatchLimits {
             max_poll_records: None,
             max_bytes: None,
             max_processing_time: Duration::from_secs(1),
+            max_concurrent_keys: 64,
             commit_interval: Duration::ZERO,
         }
     }
@@ -191,6 +195,10 @@ pub struct WorkerConfig {
     pub changelog_topic: Option<String>,
     /// A folder for the states of this process's tasks; `None` keeps them in memory.
     pub state_dir: Option<PathBuf>,
+    /// Replicas of a changelog topic that is created; `None`: the cluster's default.
+    pub changelog_replication: Option<i32>,
+    /// Settings of a changelog topic that is created, by name; `cleanup.policy` is compact.
+    pub changelog_properties: ClientProperties,
     /// Limits of a batch.
     pub batch: BatchLimits,
     /// Compression of what is written.
@@ -229,6 +237,8 @@ impl WorkerConfig {
             dead_letter_topic: None,
             changelog_topic: None,
             state_dir: None,
+            changelog_replication: None,
+            changelog_properties: ClientProperties::new(),
             batch: BatchLimits::default(),
             compression: Compression::default(),
             transaction_scope: TransactionScope::default(),
@@ -290,30 +300,19 @@ impl WorkerConfig {
                 problems.push(format!("group_instance_id: {problem}"));
             }
         }
-        if let Some(changelog) = &self.changelog_topic {
-            if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
-                problems.push(
-                    "a stage that keeps state needs exactly once: its changes belong to a transaction".to_owned(),
-                );
-            }
-            if changelog.trim().is_empty() {
-                problems.push("changelog_topic must not be blank".to_owned());
-            }
-            if self.topics.contains(changelog) || self.output_topics.contains(changelog) {
-                problems
-                    .push(format!("changelog_topic {changelog} is an input or output topic too: choose another one"));
-            }
-        }
-        if let Some(folder) = &self.state_dir {
-            if self.changelog_topic.is_none() {
-                problems.push("state_dir goes with a stage that keeps state, and this one does not".to_owned());
-            }
-            if folder.as_os_str().is_empty() || (folder.exists() && !folder.is_dir()) {
-                problems.push(format!("state_dir ({}) must be a folder", folder.display()));
-            }
-        }
+        problems.extend(self.changelog_problems());
+        problems.extend(self.state_dir_problems());
         if self.batch.max_poll_records == Some(0) {
             problems.push("max_poll_records must be at least 1".to_owned());
+        }
+        if self.batch.max_concurrent_keys == 0 {
+            problems.push("max_concurrent_keys must be at least 1".to_owned());
+        }
+        if self.batch.max_bytes == Some(0) {
+            problems.push("max_bytes must be at least 1".to_owned());
+        }
+        if self.grace_period.is_zero() {
+            problems.push("grace_period must be longer than nothing: a clean stop needs time".to_owned());
         }
         if matches!(self.delivery, Delivery::ExactlyOnce { .. })
             && self.batch.commit_interval + self.batch.max_processing_time >= self.transaction_timeout()

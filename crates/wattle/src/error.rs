@@ -73,6 +73,33 @@ pub enum Error {
         /// What the stage said.
         reason: String,
     },
+    /// The stage could not process a timer.
+    #[error(
+        "task {task} stopped at the timer {name:?} of {at}{}: {reason}; nothing of its batch was committed. Fix the program",
+        key.as_deref().map(|k| format!(" (key {k})")).unwrap_or_default()
+    )]
+    Timer {
+        /// The partition's number.
+        task: i32,
+        /// The timer's name.
+        name: String,
+        /// The time that it was set to, in milliseconds since 1970.
+        at: i64,
+        /// The state key, quoted, where it is short and printable.
+        key: Option<String>,
+        /// What the stage said.
+        reason: String,
+    },
+    /// The stage itself could not begin or end.
+    #[error("{name}: the stage failed to {step}: {reason}")]
+    Stage {
+        /// The application's or the stream's name.
+        name: String,
+        /// `open` or `close`.
+        step: &'static str,
+        /// What the stage said.
+        reason: String,
+    },
     /// A broker refused an output for good.
     #[error("{text}")]
     Refused {
@@ -237,7 +264,7 @@ impl Error {
             Error::Unreachable { .. } => "W0002",
             Error::Topics { .. } => "W0003",
             Error::BrokerSetting { .. } => "W0004",
-            Error::Record { .. } | Error::SourceRecord { .. } => "W0005",
+            Error::Record { .. } | Error::SourceRecord { .. } | Error::Timer { .. } => "W0005",
             Error::Refused { .. } => "W0006",
             Error::OutOfRange { .. } => "W0007",
             Error::Fenced { .. } | Error::TakenOver { .. } => "W0008",
@@ -249,6 +276,7 @@ impl Error {
             Error::StateWithoutPositions { .. } => "W0014",
             Error::StateFolder { .. } => "W0015",
             Error::State { .. } => "W0016",
+            Error::Stage { .. } => "W0017",
             Error::Panic { .. } => return None,
         })
     }

@@ -12,6 +12,7 @@ pub struct Metrics {
     records: AtomicU64,
     messages: AtomicU64,
     dead_letters: AtomicU64,
+    skipped: AtomicU64,
     batches: AtomicU64,
     aborts: AtomicU64,
     restarts: AtomicU64,
@@ -29,6 +30,8 @@ pub struct Snapshot {
     pub messages: u64,
     /// Records moved to the dead-letter topic.
     pub dead_letters: u64,
+    /// Records passed over, since the stage wanted it so of what is invalid.
+    pub skipped: u64,
     /// Batches committed; with exactly-once delivery each is a transaction.
     pub batches: u64,
     /// Batches aborted; each ran again from memory.
@@ -50,6 +53,7 @@ impl Default for Metrics {
             records: AtomicU64::new(0),
             messages: AtomicU64::new(0),
             dead_letters: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
             batches: AtomicU64::new(0),
             aborts: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
@@ -67,6 +71,11 @@ impl Metrics {
         self.batches.fetch_add(1, Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.commit.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros);
+    }
+
+    /// Records of a committed batch were passed over.
+    pub fn skipped(&self, records: u64) {
+        self.skipped.fetch_add(records, Relaxed);
     }
 
     /// A batch was aborted and will run again.
@@ -87,6 +96,7 @@ impl Metrics {
             records: self.records.load(Relaxed),
             messages: self.messages.load(Relaxed),
             dead_letters: self.dead_letters.load(Relaxed),
+            skipped: self.skipped.load(Relaxed),
             batches: self.batches.load(Relaxed),
             aborts: self.aborts.load(Relaxed),
             restarts: self.restarts.load(Relaxed),

@@ -8,8 +8,9 @@ use crate::extract::{SourceConfig, SourceLane};
 use crate::kafka::Batch;
 use crate::lane::Sink;
 use crate::metrics::Metrics;
-use crate::stage::{Output, Transformer};
-use crate::task::process::{self, Done};
+use crate::stage::{Opened, Output, Transformer};
+use crate::task::process::{self, Done, Firing, Processing};
+use crate::task::skipped::SkipLog;
 use crate::worker::Stop;
 
 /// Gives records in order, from one thread.
@@ -57,7 +58,7 @@ pub trait Resume: Source {
 /// Those of the source, the stage and the sink.
 pub fn run_source<T: Source + ?Sized, S: Transformer>(
     source: &mut T,
-    stage: &S,
+    stage: &mut S,
     sink: &mut dyn Sink,
     dead_letter_topic: Option<&str>,
     limits: &BatchLimits,
@@ -65,8 +66,10 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     stop: &Stop,
 ) -> Result<bool, Error> {
     let deliver = |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output).map(|()| true);
-    let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
-    Ok(ended == Ended::AtEnd)
+    while_open(stage, stop, |stage| {
+        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
+        Ok(ended == Ended::AtEnd)
+    })
 }
 
 /// The same exactly once: each batch is a transaction with the source's cursor in it, and a start goes on behind the cursor that it
@@ -77,26 +80,44 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
 /// [`Error::Refused`].
 pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
     source: &mut T,
-    stage: &S,
+    stage: &mut S,
     config: &SourceConfig,
     dead_letter_topic: Option<&str>,
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    let mut lane = SourceLane::connect(config, metrics)?;
-    while lane.start(stop)? {
-        source.resume(lane.cursor())?;
-        let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
-            lane.commit(batch, output, source.cursor(done), stop)
-        };
-        match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
-            Ended::AtEnd => return Ok(true),
-            Ended::Stopped => return Ok(false),
-            Ended::Undelivered => {}
+    while_open(stage, stop, |stage| {
+        let mut lane = SourceLane::connect(config, metrics)?;
+        while lane.start(stop)? {
+            source.resume(lane.cursor())?;
+            let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+                lane.commit(batch, output, source.cursor(done), stop)
+            };
+            match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+                Ended::AtEnd => return Ok(true),
+                Ended::Stopped => return Ok(false),
+                Ended::Undelivered => {}
+            }
         }
-    }
-    Ok(false)
+        Ok(false)
+    })
+}
+
+/// Its name where there is no other.
+const SOURCE: &str = "the source";
+/// Longest time for a stage to close.
+const CLOSE: Duration = Duration::from_secs(10);
+
+fn while_open<S: Transformer>(
+    stage: &mut S,
+    stop: &Stop,
+    work: impl FnOnce(&S) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let Some(opened) = Opened::open(SOURCE, stage, stop)? else { return Ok(false) };
+    let outcome = work(stage);
+    let closed = opened.close(SOURCE, stage, CLOSE);
+    outcome.and_then(|ended| closed.map(|()| ended))
 }
 
 /// Why [`pump`] has returned.
@@ -119,6 +140,8 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<bool, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
+    let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
+    let mut skips = SkipLog::default();
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
     let mut batch = Batch::new(source.topics());
@@ -132,14 +155,16 @@ fn pump<T: Source + ?Sized, S: Transformer>(
                 return Ok(Ended::Stopped);
             }
             output.clear();
-            let done = process::run(stage, &batch, from, &mut output, limits, dead_letter_topic, &runtime, |_| &never)?;
-            let Done { until, dead_letters } = done.expect("nobody can stop it");
+            let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
+            let Done { until, dead_letters, skipped, .. } = done.expect("nobody can stop it");
             let messages = output.len() - dead_letters;
             let started = Instant::now();
             if !deliver(source, &batch, &mut output, until)? {
                 return Ok(Ended::Undelivered);
             }
             metrics.batch(until - from, messages, dead_letters, started.elapsed());
+            metrics.skipped(skipped.count);
+            skips.note(SOURCE, skipped);
             from = until;
         }
         match fill {

@@ -220,7 +220,7 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
     fn run(self, stop: &Stop) -> Result<bool, Error> {
-        let SourceBody { input, chain, delivery, dead_letter_topic, limits, metrics } = self;
+        let SourceBody { input, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
         let dead_letter_topic = dead_letter_topic.as_deref();
         let open = || -> Result<Box<dyn Resume>, Error> {
             Ok(match &input {
@@ -232,13 +232,13 @@ impl SourceBody {
         let result = match delivery {
             SourceDelivery::AtLeastOnce(sink) => {
                 let mut sink = sink()?;
-                run_source(&mut *open()?, &chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
+                run_source(&mut *open()?, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
             }
             SourceDelivery::ExactlyOnce(config) => {
                 if let Input::File(file) = &input {
                     check_regular(&file.path)?;
                 }
-                run_source_exactly_once(&mut *open()?, &chain, &config, dead_letter_topic, &limits, &metrics, stop)
+                run_source_exactly_once(&mut *open()?, &mut chain, &config, dead_letter_topic, &limits, &metrics, stop)
             }
         };
         result.map_err(name_line)

@@ -5,12 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::CursorName;
+use crate::config::ClientProperties;
 use crate::error::Error;
 use crate::kafka::{self, Admin, Batch, Changelog, Producer, ProducerConfig, Until};
 use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, Reaction, reaction, refusal};
 use crate::metrics::Metrics;
 use crate::stage::{Message, Output};
-use crate::worker::{Stop, batch_size, check_topics, check_transaction_timeout};
+use crate::worker::{Limits, Stop, check_topics, check_transaction_timeout};
 
 /// The task of a source without partitions: the number of its changelog partition, and the end of its transactional id.
 const TASK: i32 = 0;
@@ -65,14 +66,14 @@ impl<'a> SourceLane<'a> {
             properties: sink.properties.clone(),
             topic: format!("{}-changelog", config.transactional_id),
         };
-        admin.ensure_changelog(&changelog.topic, TASK + 1)?;
+        admin.ensure_changelog(&changelog.topic, TASK + 1, None, &ClientProperties::new())?;
         let producer_config = ProducerConfig {
             name: sink.name.clone(),
             brokers: sink.brokers.clone(),
             acks: sink.acks.clone(),
             compression: sink.compression,
             properties: sink.properties.clone(),
-            batch_size: batch_size(&admin, &sink.output_topics),
+            batch_size: Limits::of(&admin, &sink.output_topics).batch_size,
             transaction: Some((format!("{}-{TASK}", config.transactional_id), config.transaction_timeout)),
         };
         let (producer, fences) = (None, Fences::default());

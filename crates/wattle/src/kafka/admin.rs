@@ -30,12 +30,17 @@ pub fn create_topics<'a>(
     let there = admin.cluster()?.topics;
     let mut created = Vec::new();
     for topic in topics.into_iter().filter(|topic| !there.contains_key(*topic)) {
-        if admin.create_topic(format!("create the topic {topic}"), topic, partitions, settings)? {
+        let mut new = NewTopic::new(topic, partitions, DEFAULT);
+        new.config.extend(settings);
+        if admin.create_topic(format!("create the topic {topic}"), &new)? {
             created.push(topic.clone());
         }
     }
     Ok(created)
 }
+
+/// As many replicas as the cluster sees fit.
+const DEFAULT: TopicReplication<'static> = TopicReplication::Fixed(-1);
 
 /// A client for metadata and settings.
 pub(crate) struct Admin {
@@ -96,11 +101,17 @@ impl Admin {
     /// Creates a changelog topic where it is missing, and refuses one that could lose records: only compaction keeps the newest of
     /// every key.
     /// `partitions`: how many it needs at least; of a new one, how many it gets.
-    pub(crate) fn ensure_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+    pub(crate) fn ensure_changelog(
+        &self,
+        topic: &str,
+        partitions: i32,
+        replication: Option<i32>,
+        properties: &ClientProperties,
+    ) -> Result<(), Error> {
         let started = Instant::now();
         let mut count = self.cluster()?.topics.get(topic).copied();
         if count.is_none() {
-            self.create_changelog(topic, partitions)?;
+            self.create_changelog(topic, partitions, replication, properties)?;
             while count.is_none_or(|count| count < partitions) && started.elapsed() < CONNECT {
                 std::thread::sleep(Duration::from_millis(20));
                 count = self.cluster()?.topics.get(topic).copied();
@@ -130,29 +141,30 @@ impl Admin {
         }
     }
 
-    fn create_changelog(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+    fn create_changelog(
+        &self,
+        topic: &str,
+        partitions: i32,
+        replication: Option<i32>,
+        properties: &ClientProperties,
+    ) -> Result<(), Error> {
         let what =
             format!("create the changelog topic {topic} (it may be created by hand, with cleanup.policy=compact)");
         // Segments are small since a start reads what is not compacted yet, and the last one never is.
-        let settings = [("cleanup.policy", "compact"), ("segment.bytes", "52428800")];
-        if self.create_topic(what, topic, partitions, &settings)? {
+        let mut settings = BTreeMap::from([("cleanup.policy", "compact"), ("segment.bytes", "52428800")]);
+        settings.extend(properties.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let mut new = NewTopic::new(topic, partitions, replication.map_or(DEFAULT, TopicReplication::Fixed));
+        new.config.extend(settings);
+        if self.create_topic(what, &new)? {
             tracing::info!("created the changelog topic {topic}");
         }
         Ok(())
     }
 
-    /// Creates a topic with the cluster's default replication; false if it is there already.
-    fn create_topic(
-        &self,
-        what: String,
-        name: &str,
-        partitions: i32,
-        settings: &[(&str, &str)],
-    ) -> Result<bool, Error> {
-        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(-1));
-        topic.config.extend(settings);
+    /// Creates a topic; false if it is there already.
+    fn create_topic(&self, what: String, topic: &NewTopic<'_>) -> Result<bool, Error> {
         let options = AdminOptions::new().operation_timeout(Some(CONNECT)).request_timeout(Some(CONNECT));
-        match runtime()?.block_on(self.client.create_topics([&topic], &options)).map(|mut results| results.pop()) {
+        match runtime()?.block_on(self.client.create_topics([topic], &options)).map(|mut results| results.pop()) {
             Ok(Some(Err((_, Code::TopicAlreadyExists)))) => Ok(false),
             Ok(Some(Err((_, code)))) => Err(Error::Kafka { what, source: kafka::Error::of(code) }),
             Ok(_) => Ok(true),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
+use super::guard::shown;
 use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Reaction, reaction};
 use super::{Committer, Lane};
 use crate::error::Error;
@@ -233,24 +234,31 @@ pub(crate) fn refusal(
 ) -> Option<Error> {
     let refused = failure.refused.as_ref()?;
     let message = output.get(refused.index);
-    let source = batch.get(message.source);
     let too_large = failure.error.code() == Some(Code::MessageSizeTooLarge);
     let limit = too_large.then(|| limit(message.topic)).flatten();
     let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
     let text = format!(
-        "kafka refused a record for {}/{}: {} ({} bytes{allows}). It was made from {}/{} offset {}; nothing of its batch is committed, \
-         {}/{} stays there",
+        "kafka refused a record for {}/{} of key {}: {} ({} bytes{allows}){}",
         message.topic,
         refused.partition,
+        shown(message.key),
         failure.error,
         refused.bytes,
-        source.topic,
-        source.partition,
-        source.offset,
-        source.topic,
-        source.partition,
+        made_from(batch, message.source),
     );
     Some(Error::Refused { text })
+}
+
+/// Where an output comes from, and what that means for the positions.
+pub(super) fn made_from(batch: &Batch, source: usize) -> String {
+    if source >= batch.len() {
+        return ". A timer has made it; nothing of its batch is committed".to_owned();
+    }
+    let record = batch.get(source);
+    let (topic, partition, offset) = (record.topic, record.partition, record.offset);
+    format!(
+        ". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed, {topic}/{partition} stays there"
+    )
 }
 
 enum Attempt {

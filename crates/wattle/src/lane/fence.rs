@@ -49,7 +49,9 @@ impl<S: Transformer> Lane<S> {
             let found: Vec<Position> = found.into_iter().flatten().collect();
             // A producer that was kept while the task was away is good only if nobody else has committed since: otherwise another
             // owner came after our fence, and there is one that must be fenced now.
-            if !fenced_now && self.tasks[&number].committed.as_ref() != Some(&found) {
+            // Where there are timers, the positions do not tell.
+            let timers = self.output.states.has_timers(number);
+            if !fenced_now && (timers || self.tasks[&number].committed.as_ref() != Some(&found)) {
                 self.drop_producer();
                 continue;
             }

@@ -3,6 +3,7 @@
 
 mod commit;
 mod fence;
+mod guard;
 mod reaction;
 mod restore;
 mod sink;
@@ -10,7 +11,7 @@ mod starter;
 mod stores;
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -25,7 +26,9 @@ use crate::config::{BatchLimits, Delivery, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
-use crate::task::process::{self, Done};
+use crate::state::now_ms;
+use crate::task::process::{self, Done, Firing, Processing};
+use crate::task::skipped::SkipLog;
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Router, Shared, Stop};
 use commit::Outcome;
@@ -67,6 +70,7 @@ pub(crate) struct Lane<S: Transformer> {
     batch: Batch,
     output: Output,
     runtime: process::Runtime,
+    skips: SkipLog,
     /// Which queue has the first turn.
     turn: usize,
     /// When the stores were last told that they are ours.
@@ -98,6 +102,7 @@ impl<S: Transformer> Lane<S> {
             fences: Fences::default(),
             output: Output::default(),
             runtime: process::Runtime::new()?,
+            skips: SkipLog::default(),
             turn: 0,
             owned: Instant::now(),
         })
@@ -112,6 +117,7 @@ impl<S: Transformer> Lane<S> {
             Ok(Err(error)) => shared.fatal.raise(error),
             Err(panic) => shared.fatal.raise(Error::Panic { what: name, message: panic_text(panic.as_ref()) }),
         }
+        self.skips.say(&shared.config.name);
         self.join_starters();
     }
 
@@ -122,6 +128,10 @@ impl<S: Transformer> Lane<S> {
                 return Ok(());
             }
             self.own_stores()?;
+            // One whose timers could not be read.
+            if self.wipe_unread()? {
+                continue;
+            }
             if self.shared.config.transaction_scope == TransactionScope::Worker {
                 self.start_beside()?;
             } else if let Some(task) = self.in_state(Lifecycle::Starting).first().copied() {
@@ -130,7 +140,8 @@ impl<S: Transformer> Lane<S> {
                 continue;
             }
             self.fill()?;
-            if !self.batch.is_empty() {
+            let next_timer = self.next_timer();
+            if !self.batch.is_empty() || next_timer.is_some_and(|wait| wait.is_zero()) {
                 self.run_batch()?;
                 quiet_since = Instant::now();
             } else if quiet_since.elapsed() >= QUIET {
@@ -138,7 +149,8 @@ impl<S: Transformer> Lane<S> {
                 quiet_since = Instant::now();
             } else {
                 // A queue that fills and a command that arrives unpark this thread, also if they do so before it parks.
-                thread::park_timeout(QUIET.saturating_sub(quiet_since.elapsed()));
+                let quiet = QUIET.saturating_sub(quiet_since.elapsed());
+                thread::park_timeout(next_timer.map_or(quiet, |wait| wait.min(quiet)));
             }
         }
     }
@@ -251,32 +263,27 @@ impl<S: Transformer> Lane<S> {
         self.batch.order();
         let shared = self.shared.clone();
         let limits = self.limits();
-        let mut committed = 0;
+        let (mut committed, mut ran) = (0, false);
         loop {
             self.keep_running(committed);
-            if self.batch.is_empty() {
+            // Without records it runs for the timers alone. Those that are due then wait for the next batch.
+            if self.batch.is_empty() && std::mem::replace(&mut ran, true) {
                 return Ok(());
             }
+            ran = true;
             committed = 0;
             self.output.clear();
-            let (tasks, dead_letters) = (&self.tasks, shared.config.dead_letter_topic.as_deref());
-            let processed = process::run(
-                &*shared.stage,
-                &self.batch,
-                0,
-                &mut self.output,
-                &limits,
-                dead_letters,
-                &self.runtime,
-                |task| &tasks[&task].cancel,
-            );
+            let processed = self.process(&limits);
             // Looked at before the result, which is wrong where the stage did not see its state.
             if self.wipe_unread()? {
                 return Ok(());
             }
-            let Some(Done { until, dead_letters }) = processed? else { continue };
+            let Some(Done { until, dead_letters, skipped, fired }) = processed? else { continue };
             let started = Instant::now();
-            let positions = self.positions_behind(until)?;
+            let positions = self.positions_behind(until, &fired)?;
+            if positions.is_empty() {
+                return Ok(());
+            }
             let messages = self.output.len() - dead_letters;
             if let Some(changelog) = &shared.config.changelog_topic {
                 self.output.log_states(changelog);
@@ -284,9 +291,18 @@ impl<S: Transformer> Lane<S> {
                     return Ok(());
                 }
             }
+            if let Delivery::ExactlyOnce { .. } = &shared.config.delivery {
+                let (limits, compression) = (&shared.topology.limits, shared.config.compression);
+                let changelog = shared.config.changelog_topic.as_deref();
+                if let Some(error) = guard::too_large(&self.output, &self.batch, limits, compression, changelog) {
+                    return Err(error);
+                }
+            }
             match self.commit(&positions)? {
                 Outcome::Committed => {
                     shared.metrics.batch(until, messages, dead_letters, started.elapsed());
+                    shared.metrics.skipped(skipped.count);
+                    self.skips.note(&shared.config.name, skipped);
                     committed = until;
                 }
                 Outcome::Dropped => {}
@@ -295,12 +311,43 @@ impl<S: Transformer> Lane<S> {
         }
     }
 
-    /// The positions to commit once the first `until` records of the batch are done.
-    fn positions_behind(&self, until: usize) -> Result<Vec<(TopicPartition, Position)>, Error> {
+    /// The batch through the stage, behind it the timers that are due.
+    fn process(&mut self, limits: &BatchLimits) -> Result<Option<Done>, Error> {
+        let (shared, tasks) = (&self.shared, &self.tasks);
+        let running = self.in_state(Lifecycle::Running);
+        let processing = Processing {
+            stage: &*shared.stage,
+            limits,
+            dead_letter_topic: shared.config.dead_letter_topic.as_deref(),
+            runtime: &self.runtime,
+            timers: Firing { now: now_ms(), tasks: &running },
+        };
+        process::run(&processing, &self.batch, 0, &mut self.output, |task| &tasks[&task].cancel)
+    }
+
+    /// When the next timer of a running task is due.
+    fn next_timer(&self) -> Option<Duration> {
+        let (states, now) = (&self.output.states, now_ms());
+        let running = || self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running);
+        if running().any(|(number, _)| states.due(*number, now).next().is_some()) {
+            return Some(Duration::ZERO);
+        }
+        let next = running().filter_map(|(number, _)| states.next_wall(*number)).min()?;
+        Some(Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or_default()))
+    }
+
+    /// The positions to commit once the first `until` records of the batch are done. Those of tasks of which a timer has `fired` are there
+    /// also where they have not moved: they are the fence of what it has changed.
+    fn positions_behind(&self, until: usize, fired: &BTreeSet<i32>) -> Result<Vec<(TopicPartition, Position)>, Error> {
         let mut next: BTreeMap<(i32, usize), Position> = BTreeMap::new();
         // Only what is behind everything that was taken may be rounded up to the consumer's position, which passes markers.
         if until == self.batch.len() {
             next = self.behind_markers()?;
+        }
+        for number in fired {
+            for (topic, committed) in self.tasks[number].committed.iter().flatten().enumerate() {
+                next.entry((*number, topic)).or_insert(*committed);
+            }
         }
         for index in 0..until {
             let record = self.batch.get(index);
@@ -336,7 +383,7 @@ impl<S: Transformer> Lane<S> {
     /// Commits positions that only markers and aborted records have moved, so that the lag of a quiet input reaches 0.
     fn commit_markers(&mut self) -> Result<(), Error> {
         self.output.clear();
-        let positions = self.positions_behind(0)?;
+        let positions = self.positions_behind(0, &BTreeSet::new())?;
         if !positions.is_empty() {
             self.commit(&positions)?;
         }

@@ -8,7 +8,7 @@ use crate::config::{ClientProperties, Compression};
 use crate::error::Error;
 use crate::kafka::{Admin, Batch, Producer, ProducerConfig};
 use crate::stage::Output;
-use crate::worker::{batch_size, check_topics};
+use crate::worker::{Limits, check_topics};
 
 /// Takes the outputs of one task or of one source. It belongs to one thread.
 pub trait Sink: Send {
@@ -70,7 +70,7 @@ impl KafkaSink {
             acks: config.acks.clone(),
             compression: config.compression,
             properties: config.properties.clone(),
-            batch_size: batch_size(&admin, &config.output_topics),
+            batch_size: Limits::of(&admin, &config.output_topics).batch_size,
             transaction: None,
         };
         Ok(move || {

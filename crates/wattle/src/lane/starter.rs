@@ -59,6 +59,9 @@ impl<S: Transformer> Lane<S> {
     /// Takes over what starters have found, and sends new ones to tasks that need them, those first that have asked least.
     pub(super) fn start_beside(&mut self) -> Result<(), Error> {
         self.read_reports()?;
+        if self.wipe_unread()? {
+            return Ok(());
+        }
         let (mut new, mut waiting) = (Vec::new(), Vec::new());
         for number in self.in_state(Lifecycle::Starting) {
             let incarnation = self.tasks[&number].incarnation;

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::StageError;
+use super::timer::SetTimer;
+use super::{Clock, Next, StageError};
 use crate::kafka::{Header, Record, header_bytes};
-use crate::state::{Change, TaskStates, Value};
+use crate::state::{Change, MAX_NAME, TaskStates};
 
 /// A record to be written. `None` as key or value is null; a null value is a tombstone.
 #[derive(Clone, Debug)]
@@ -75,6 +76,13 @@ impl<'a> Message<'a> {
         self
     }
 
+    /// Adds a header behind those that are there; `None` is a null value.
+    #[must_use]
+    pub fn header<'h>(mut self, name: impl Into<String>, value: impl Into<Option<&'h [u8]>>) -> Self {
+        self.headers.to_mut().push(Header { name: name.into(), value: value.into().map(<[u8]>::to_vec) });
+        self
+    }
+
     /// Sets the timestamp, in milliseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub fn timestamp(mut self, millis: i64) -> Self {
@@ -102,8 +110,22 @@ pub struct Output {
     source: usize,
     /// Index of the first record of the changelog, which are the last ones.
     logged: Option<usize>,
-    /// State, for stages that keep some.
+    /// State, for stages that keep some; elsewhere while a batch is processed.
     pub(crate) states: TaskStates,
+    slot: Slot,
+}
+
+/// The state of the key whose record is being processed. A copy, so that records of other keys can be processed meanwhile.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Whether the stage keeps state.
+    is_used: bool,
+    is_there: bool,
+    bytes: Vec<u8>,
+    next: Next<Vec<u8>>,
+    timers: Vec<SetTimer>,
+    /// The time of the stream and that of the wall clock.
+    now: (Option<i64>, i64),
 }
 
 #[derive(Debug)]
@@ -132,7 +154,7 @@ pub struct Sent<'a> {
     pub value: Option<&'a [u8]>,
     /// The headers in their order.
     pub headers: &'a [Header],
-    /// Index in the batch of the record that it was made from.
+    /// Index in the batch of the record that it was made from; beyond the batch, a timer has made it.
     pub source: usize,
 }
 
@@ -168,6 +190,53 @@ impl Output {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         start..self.bytes.len()
+    }
+
+    /// Sets a timer of the record's state key, or moves the one of this clock and name. It fires once, at `at` or later
+    /// ([`StatefulTransformer::on_timer`](super::StatefulTransformer::on_timer)), in a transaction, and is kept like the state.
+    ///
+    /// # Errors
+    /// Where the name is empty, has more than 255 bytes or a zero byte, and where the stage keeps no state.
+    pub fn set_timer(&mut self, clock: Clock, name: &str, at: i64) -> Result<(), StageError> {
+        self.timer(clock, name, Some(at))
+    }
+
+    /// Clears a timer of the record's state key, if it is set.
+    ///
+    /// # Errors
+    /// As those of [`Output::set_timer`].
+    pub fn clear_timer(&mut self, clock: Clock, name: &str) -> Result<(), StageError> {
+        self.timer(clock, name, None)
+    }
+
+    fn timer(&mut self, clock: Clock, name: &str, at: Option<i64>) -> Result<(), StageError> {
+        if !self.slot.is_used {
+            return Err(StageError::new("timers need a stage that keeps state"));
+        }
+        if name.is_empty() || name.len() > MAX_NAME || name.contains('\0') {
+            let text = format!("the name of a timer has 1 to {MAX_NAME} bytes, and no zero byte among them");
+            return Err(StageError::new(text));
+        }
+        self.slot.timers.push(SetTimer { clock, name: name.to_owned(), at });
+        Ok(())
+    }
+
+    /// The time of a clock; `None` where no record of the task had a timestamp yet.
+    #[must_use]
+    pub fn now(&self, clock: Clock) -> Option<i64> {
+        match clock {
+            Clock::Stream => self.slot.now.0,
+            Clock::Wall => Some(self.slot.now.1),
+        }
+    }
+
+    /// The timer that ends the state's time to live; it has no name.
+    pub(crate) fn expire(&mut self, clock: Clock, at: Option<i64>) {
+        self.slot.timers.push(SetTimer { clock, name: String::new(), at });
+    }
+
+    pub(crate) fn take_timers(&mut self) -> Vec<SetTimer> {
+        std::mem::take(&mut self.slot.timers)
     }
 
     /// How many messages it holds.
@@ -218,17 +287,44 @@ impl Output {
     pub(crate) fn begin_record(&mut self, source: usize, record: &Record<'_>) {
         self.source = source;
         self.inherited = record.timestamp;
-        self.states.set_current(record.partition);
     }
 
-    /// The state of a key of the record's task.
-    pub(crate) fn state(&self, key: &[u8]) -> Option<Value<'_>> {
-        self.states.get(key)
+    /// Gives the following messages their key's state, and forgets what the last one's was to become.
+    pub(crate) fn load_state(&mut self, state: Option<&[u8]>, now: (Option<i64>, i64)) {
+        self.slot.is_there = state.is_some();
+        self.slot.bytes.clear();
+        self.slot.bytes.extend_from_slice(state.unwrap_or_default());
+        self.slot.next = Next::Keep;
+        self.slot.timers.clear();
+        self.slot.now = now;
+        self.slot.is_used = true;
     }
 
-    /// Changes the state of a key of the record's task; `None` deletes it.
-    pub(crate) fn set_state(&mut self, key: &[u8], value: Option<Vec<u8>>) {
-        self.states.set(key, value, self.source);
+    pub(crate) fn state(&self) -> Option<&[u8]> {
+        self.slot.is_there.then_some(&self.slot.bytes)
+    }
+
+    pub(crate) fn set_state(&mut self, next: Next<Vec<u8>>) {
+        self.slot.next = next;
+    }
+
+    /// What the state of the key is to become.
+    pub(crate) fn take_state(&mut self) -> Next<Vec<u8>> {
+        std::mem::take(&mut self.slot.next)
+    }
+
+    /// Adds the messages of another one behind its own.
+    pub(crate) fn append(&mut self, mut other: Output) {
+        let shift = self.bytes.len();
+        self.bytes.append(&mut other.bytes);
+        self.header_bytes += other.header_bytes;
+        let moved = |range: Range<usize>| range.start + shift..range.end + shift;
+        self.entries.extend(other.entries.into_iter().map(|entry| Entry {
+            topic: moved(entry.topic),
+            key: entry.key.map(moved),
+            value: entry.value.map(moved),
+            ..entry
+        }));
     }
 
     /// Adds what the batch has changed of its states, as records of the changelog: one a key, in the partition of its task.
@@ -249,6 +345,15 @@ impl Output {
     /// Index of the first message that is a change of a state; no message's where there is none.
     pub(crate) fn logged_from(&self) -> usize {
         self.logged.unwrap_or(usize::MAX)
+    }
+
+    /// Indices of the messages of more than so many bytes of key, value and headers, with their bytes.
+    pub(crate) fn larger_than(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+        let size = |entry: &Entry| {
+            let length = |range: &Option<Range<usize>>| range.as_ref().map_or(0, ExactSizeIterator::len);
+            length(&entry.key) + length(&entry.value) + header_bytes(&entry.headers)
+        };
+        self.entries.iter().map(size).enumerate().filter(move |(_, size)| *size > bytes)
     }
 
     pub(crate) fn byte_len(&self) -> usize {

@@ -1,14 +1,11 @@
 //! A stage that remembers: typed state by key.
 
 use std::borrow::Cow;
-use std::future::Future;
+use std::future::{Future, ready};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use super::{Output, StageError, Transformer};
+use super::{Codec, Invalid, OnInvalid, Output, Part, StageError, TimeToLive, Timer, Transformer};
 use crate::kafka::Record;
-use crate::state::{MAX_KEY, is_state_key};
+use crate::state::{MAX_KEY, is_reserved};
 
 /// A stage with a state for each key: takes records one after another, emits messages, and says what the state of the record's key is from now
 /// on. Outputs, state and position commit together, or not at all.
@@ -38,12 +35,37 @@ use crate::state::{MAX_KEY, is_state_key};
 /// }
 /// ```
 pub trait StatefulTransformer: Send + Sync + 'static {
-    /// What is remembered of a key. It is kept as JSON.
-    type State: Serialize + DeserializeOwned + Send;
+    /// What is remembered of a key. It is kept as JSON, unless it has a [`Codec`] of its own.
+    type State: Codec + Send;
 
-    /// The key whose state a record has; by default its own. `None` fails the record.
-    fn state_key<'a>(&self, record: &Record<'a>) -> Option<Cow<'a, [u8]>> {
-        record.key.map(Cow::Borrowed)
+    /// As [`Transformer::open`].
+    ///
+    /// # Errors
+    /// As those of [`Transformer::open`].
+    fn open(&mut self) -> impl Future<Output = Result<(), StageError>> + Send {
+        ready(Ok(()))
+    }
+
+    /// As [`Transformer::close`].
+    ///
+    /// # Errors
+    /// As those of [`Transformer::close`].
+    fn close(&self) -> impl Future<Output = Result<(), StageError>> + Send {
+        ready(Ok(()))
+    }
+
+    /// The key whose state a record has; by default its own.
+    ///
+    /// # Errors
+    /// As those of [`Transformer::transform`]; by default for a null key.
+    fn state_key<'a>(&self, record: &Record<'a>) -> Result<Cow<'a, [u8]>, StageError> {
+        record.key.map(Cow::Borrowed).ok_or_else(|| StageError::invalid(Part::Key, "it is null, and state needs one"))
+    }
+
+    /// As [`Transformer::on_invalid`].
+    fn on_invalid(&self, invalid: &Invalid<'_>) -> OnInvalid {
+        let _ = invalid;
+        OnInvalid::Fail
     }
 
     /// Processes one record. `state` is a copy: nothing but what is returned changes what is kept.
@@ -56,12 +78,33 @@ pub trait StatefulTransformer: Send + Sync + 'static {
         state: Option<Self::State>,
         out: &mut Output,
     ) -> impl Future<Output = Result<Next<Self::State>, StageError>> + Send;
+
+    /// Processes a timer that is due ([`Output::set_timer`]). It is not set any more; to repeat it, set it again, later than it was.
+    /// A timer by the stream's time fires before the record of its key that has reached that time, others behind the records of a batch.
+    ///
+    /// # Errors
+    /// An error stops the worker.
+    fn on_timer(
+        &self,
+        timer: &Timer<'_>,
+        state: Option<Self::State>,
+        out: &mut Output,
+    ) -> impl Future<Output = Result<Next<Self::State>, StageError>> + Send {
+        let _ = (timer, state, out);
+        ready(Err(StageError::new("a timer is due, and the stage has no on_timer")))
+    }
+
+    /// How long a state is kept that is not set again; for ever, unless it says so. It is deleted as by [`Next::Delete`].
+    fn time_to_live(&self) -> Option<TimeToLive> {
+        None
+    }
 }
 
 /// The state of a key after a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next<S> {
     /// As it was.
+    #[default]
     Keep,
     /// This.
     Set(S),
@@ -75,28 +118,82 @@ pub struct Stateful<T>(pub(crate) T);
 
 impl<T: StatefulTransformer> Transformer for Stateful<T> {
     async fn transform(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
-        let key = self.0.state_key(record).ok_or_else(|| StageError::new("it has no key, and state needs one"))?;
-        if !is_state_key(&key) {
-            return Err(StageError::new("its state key begins with a zero byte and \"wattle.\", which is reserved"));
+        let state = read_state::<T>(out)?;
+        let next = self.0.transform(record, state, out).await?;
+        self.keep(next, out)
+    }
+
+    async fn timer(&self, timer: &Timer<'_>, out: &mut Output) -> Result<(), StageError> {
+        // Without a name it ends the time to live.
+        if timer.name.is_empty() {
+            out.set_state(Next::Delete);
+            return Ok(());
         }
+        let state = read_state::<T>(out)?;
+        let next = self.0.on_timer(timer, state, out).await?;
+        self.keep(next, out)
+    }
+
+    fn key<'a>(&self, record: &Record<'a>) -> Result<Option<Cow<'a, [u8]>>, StageError> {
+        let key = self.0.state_key(record)?;
         if key.len() > MAX_KEY {
-            return Err(StageError::new(format!(
-                "its state key has {} bytes, and the longest has {MAX_KEY}",
-                key.len()
-            )));
+            let text = format!("it has {} bytes, and the longest state key has {MAX_KEY}", key.len());
+            return Err(StageError::invalid(Part::Key, text));
         }
-        let state = out.state(&key).map(|bytes| serde_json::from_slice(&bytes)).transpose();
-        // The text of the error would quote the state.
-        let state = state.map_err(|_| StageError::new("the state of its key is not what the stage's type expects"))?;
-        match self.0.transform(record, state, out).await? {
-            Next::Keep => {}
-            Next::Set(state) => out.set_state(&key, Some(serde_json::to_vec(&state)?)),
-            Next::Delete => out.set_state(&key, None),
+        if !is_reserved(&key) {
+            return Ok(Some(key));
         }
-        Ok(())
+        Err(StageError::invalid(Part::Key, "it begins with a zero byte and \"wattle.\", which is reserved"))
+    }
+
+    fn on_invalid(&self, invalid: &Invalid<'_>) -> OnInvalid {
+        self.0.on_invalid(invalid)
+    }
+
+    fn open(&mut self) -> impl Future<Output = Result<(), StageError>> + Send {
+        self.0.open()
+    }
+
+    fn close(&self) -> impl Future<Output = Result<(), StageError>> + Send {
+        self.0.close()
     }
 
     fn is_stateful(&self) -> bool {
         true
+    }
+}
+
+fn read_state<T: StatefulTransformer>(out: &Output) -> Result<Option<T::State>, StageError> {
+    let state = out.state().map(T::State::decode).transpose();
+    state.map_err(|reason| StageError::new(format!("the state of its key cannot be read: {reason}")))
+}
+
+impl<T: StatefulTransformer> Stateful<T> {
+    fn keep(&self, next: Next<T::State>, out: &mut Output) -> Result<(), StageError> {
+        let expires = self.0.time_to_live();
+        match next {
+            Next::Keep => {}
+            Next::Set(state) => {
+                let mut bytes = Vec::new();
+                state.encode(&mut bytes)?;
+                if bytes.is_empty() {
+                    return Err(StageError::new(
+                        "the new state of its key has no bytes, which means that there is none",
+                    ));
+                }
+                out.set_state(Next::Set(bytes));
+                if let Some(TimeToLive { after, clock }) = expires {
+                    let after = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+                    out.expire(clock, out.now(clock).map(|now| now.saturating_add(after)));
+                }
+            }
+            Next::Delete => {
+                out.set_state(Next::Delete);
+                if let Some(TimeToLive { clock, .. }) = expires {
+                    out.expire(clock, None);
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::{ChangeRef, Checkpoint, Ends, Failed, Store, Value};
+use super::timers::{self, Due, TIME, Timers, stored};
+use super::{ChangeRef, Checkpoint, Ends, Failed, Store, Value, is_reserved};
 use crate::kafka::Position;
+use crate::stage::{Clock, SetTimer};
 
 /// The stores of a lane's tasks, and what the batch in hand has changed of them. Nothing of a batch reaches a store before
 /// [`TaskStates::commit`].
@@ -23,6 +25,10 @@ struct TaskState {
     /// In the order in which the keys were first changed.
     changes: Vec<Change>,
     by_key: HashMap<Box<[u8]>, usize>,
+    timers: Timers,
+    /// The largest timestamp of a record, with and without the batch.
+    time: Option<i64>,
+    committed_time: Option<i64>,
 }
 
 /// What a batch leaves of a key.
@@ -43,9 +49,18 @@ pub(crate) struct StoreFailed {
 }
 
 impl TaskStates {
-    /// Gives a task its committed state.
+    /// Gives a task its committed state. A store whose timers cannot be read is one that [`TaskStates::take_unread`] tells.
     pub(crate) fn open(&mut self, task: i32, store: Box<dyn Store>) {
-        self.tasks.insert(task, TaskState { store, changes: Vec::new(), by_key: HashMap::new() });
+        let (mut timers, mut time) = (Timers::default(), None);
+        let read = store.timers(&mut |key, value| match key {
+            TIME => time = timers::time(value),
+            _ => timers.set(key, Some(value)),
+        });
+        if let Err(reason) = read {
+            drop(self.unread.set(StoreFailed { task, reason }));
+        }
+        let (changes, by_key) = (Vec::new(), HashMap::new());
+        self.tasks.insert(task, TaskState { store, changes, by_key, timers, time, committed_time: time });
     }
 
     pub(crate) fn is_open(&self, task: i32) -> bool {
@@ -88,6 +103,9 @@ impl TaskStates {
     /// Changes a key of the current task.
     pub(crate) fn set(&mut self, key: &[u8], value: Option<Vec<u8>>, source: usize) {
         let task = self.tasks.get_mut(&self.current).expect("a task that runs has its state");
+        if is_reserved(key) {
+            task.timers.set(key, value.as_deref());
+        }
         if let Some(index) = task.by_key.get(key) {
             let change = &mut task.changes[*index];
             (change.value, change.source) = (value, source);
@@ -100,7 +118,7 @@ impl TaskStates {
     /// Ends the batch: keeps of its changes what differs from the committed state.
     pub(crate) fn settle(&mut self) {
         for (number, task) in &mut self.tasks {
-            let TaskState { store, changes, by_key } = task;
+            let TaskState { store, changes, by_key, .. } = task;
             changes.retain(|change| match store.get(&change.key) {
                 Ok(before) => before.as_deref() != change.value.as_deref(),
                 Err(reason) => {
@@ -119,9 +137,16 @@ impl TaskStates {
 
     /// Forgets the changes of the batch.
     pub(crate) fn clear(&mut self) {
-        for task in self.tasks.values_mut().filter(|task| !task.changes.is_empty()) {
-            task.changes.clear();
-            task.by_key.clear();
+        for (number, task) in &mut self.tasks {
+            task.time = task.committed_time;
+            let TaskState { store, changes, timers, .. } = task;
+            for Change { key, .. } in changes.iter().filter(|change| is_reserved(&change.key)) {
+                match store.get(key) {
+                    Ok(value) => timers.set(key, value.as_deref()),
+                    Err(reason) => drop(self.unread.set(StoreFailed { task: *number, reason })),
+                }
+            }
+            task.forget();
         }
     }
 
@@ -132,7 +157,11 @@ impl TaskStates {
     /// The tasks whose stores did not take it. They have none any more.
     pub(crate) fn commit(&mut self, ends: &Ends, now: i64) -> Result<(), Vec<StoreFailed>> {
         let mut failures = Vec::new();
-        for (number, task) in self.tasks.iter_mut().filter(|(_, task)| !task.changes.is_empty()) {
+        for (number, task) in &mut self.tasks {
+            task.committed_time = task.time;
+            if task.changes.is_empty() {
+                continue;
+            }
             let known = ends.get(number).copied().or(task.store.checkpoint().map(|checkpoint| checkpoint.position));
             let checkpoint = Checkpoint { position: known.unwrap_or(Position(0)), owned_until: now };
             let mut changes =
@@ -140,8 +169,9 @@ impl TaskStates {
             if let Err(reason) = task.store.apply(&mut changes, checkpoint) {
                 failures.push(StoreFailed { task: *number, reason });
             }
+            // The timers are those of the batch already.
+            task.forget();
         }
-        self.clear();
         for failure in &failures {
             self.tasks.remove(&failure.task);
         }
@@ -172,6 +202,61 @@ impl TaskStates {
         })
     }
 
+    /// Notes the timestamp of a record of the current task. Returns the time of the stream.
+    pub(crate) fn advance(&mut self, timestamp: Option<i64>) -> Option<i64> {
+        let task = self.tasks.get_mut(&self.current).expect("a task that runs has its state");
+        task.time = task.time.max(timestamp);
+        task.time
+    }
+
+    /// Sets or clears a timer of a key of the current task.
+    pub(crate) fn set_timer(&mut self, key: &[u8], timer: &SetTimer, source: usize) {
+        let value = timer.at.map(|at| at.to_string().into_bytes());
+        self.set(&stored(timer.clock, &timer.name, key), value, source);
+    }
+
+    /// The earliest timer of a key of the current task that is due at this time of the stream.
+    pub(crate) fn due_of(&self, key: &[u8], now: Option<i64>) -> Option<Due> {
+        let timers = &self.tasks.get(&self.current)?.timers;
+        if timers.is_empty() { None } else { timers.due_of(key, now?) }
+    }
+
+    /// The timers of a task that are due, with the time of its stream; `now` is that of the wall clock.
+    pub(crate) fn due(&self, task: i32, now: i64) -> impl Iterator<Item = (Due, Option<i64>)> {
+        self.tasks.get(&task).into_iter().flat_map(move |task| {
+            let stream = task.time.into_iter().flat_map(|time| task.timers.due(Clock::Stream, time));
+            stream.chain(task.timers.due(Clock::Wall, now)).map(|due| (due, task.time))
+        })
+    }
+
+    /// Keeps the time of a task's stream, where timers go by it.
+    pub(crate) fn keep_time(&mut self, task: i32, source: usize) {
+        let Some(state) = self.tasks.get(&task).filter(|task| task.timers.has(Clock::Stream)) else { return };
+        let value = state.time.map(|time| time.to_string().into_bytes());
+        self.set_current(task);
+        self.set(TIME, value, source);
+    }
+
+    /// Whether a task has timers. Those change without its positions.
+    pub(crate) fn has_timers(&self, task: i32) -> bool {
+        self.tasks.get(&task).is_some_and(|task| !task.timers.is_empty())
+    }
+
+    /// When the next timer of a task fires by the wall clock.
+    pub(crate) fn next_wall(&self, task: i32) -> Option<i64> {
+        self.tasks.get(&task)?.timers.next(Clock::Wall)
+    }
+
+    /// The timers of a key.
+    pub(crate) fn timers_of(&self, task: i32, key: &[u8]) -> Vec<(Clock, String, i64)> {
+        self.tasks.get(&task).map(|task| task.timers.of(key)).unwrap_or_default()
+    }
+
+    /// The tasks that have a store.
+    pub(crate) fn tasks(&self) -> Vec<i32> {
+        self.tasks.keys().copied().collect()
+    }
+
     /// The committed state of a key of a task.
     pub(crate) fn committed(&self, task: i32, key: &[u8]) -> Option<Value<'_>> {
         self.read(task, key)
@@ -180,6 +265,13 @@ impl TaskStates {
     /// Takes a task's store away, without what the batch has changed.
     pub(crate) fn close(&mut self, task: i32) -> Option<Box<dyn Store>> {
         self.tasks.remove(&task).map(|task| task.store)
+    }
+}
+
+impl TaskState {
+    fn forget(&mut self) {
+        self.changes.clear();
+        self.by_key.clear();
     }
 }
 
@@ -251,6 +343,29 @@ mod tests {
         assert_eq!(get(&states, b"kept"), Some(b"1".to_vec()));
     }
 
+    #[test]
+    fn timers_are_those_of_the_store_after_it_was_away_and_after_an_aborted_batch() {
+        let mut states = states();
+        let due = |states: &TaskStates| states.due(0, 10).map(|(due, time)| (due.at, time)).collect::<Vec<_>>();
+        let timer = |name: &str, at| SetTimer { clock: Clock::Stream, name: name.to_owned(), at: Some(at) };
+        states.set_current(0);
+        states.advance(Some(5));
+        states.set_timer(b"kept", &timer("a", 3), 0);
+        states.keep_time(0, 0);
+        states.settle();
+        states.commit(&Ends::new(), 5).expect("memory takes it");
+        states.advance(Some(9));
+        states.set_timer(b"kept", &timer("a", 4), 0);
+        states.set_timer(b"kept", &timer("b", 8), 1);
+        assert_eq!(due(&states), [(4, Some(9)), (8, Some(9))]);
+        states.clear();
+        assert_eq!(due(&states), [(3, Some(5))]);
+        let store = states.close(0).expect("it was open");
+        assert_eq!((due(&states).len(), store.keys().expect("memory")), (0, 1));
+        states.open(0, store);
+        assert_eq!(due(&states), [(3, Some(5))]);
+    }
+
     /// A disk that fails.
     struct Broken;
 
@@ -265,6 +380,10 @@ mod tests {
 
         fn checkpoint(&self) -> Option<Checkpoint> {
             Some(START)
+        }
+
+        fn timers(&self, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failed> {
+            Err(Failed("unreadable".to_owned()))
         }
 
         fn keys(&self) -> Result<usize, Failed> {
@@ -296,7 +415,9 @@ mod tests {
     #[test]
     fn a_store_that_cannot_be_read_is_told_before_anything_is_committed() {
         let mut states = states();
+        assert!(states.take_unread().is_none());
         states.open(1, Box::new(Broken));
+        assert_eq!(states.take_unread().map(|failure| failure.task), Some(1), "its timers are not known");
         states.set_current(1);
         assert!(states.take_unread().is_none());
         assert!(states.get(b"kept").is_none());

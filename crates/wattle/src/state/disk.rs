@@ -12,7 +12,8 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::{ChangeRef, Checkpoint, Failed, RESERVED, Store, Value, is_state_key};
+use super::timers::TIMERS;
+use super::{ChangeRef, Checkpoint, Failed, RESERVED, Store, Value, is_reserved};
 use crate::kafka::Position;
 
 /// Entries beside the states: all of them begin with [`RESERVED`].
@@ -153,12 +154,21 @@ impl Store for Disk {
         self.checkpoint
     }
 
+    fn timers(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failed> {
+        let Some(Files { states, .. }) = &self.files else { return Ok(()) };
+        for entry in states.prefix(TIMERS) {
+            let (key, value) = entry.into_inner().map_err(failed)?;
+            visit(&key, &value);
+        }
+        Ok(())
+    }
+
     fn keys(&self) -> Result<usize, Failed> {
         let Some(Files { states, .. }) = &self.files else { return Ok(0) };
         let mut count = 0;
         for entry in states.iter() {
             let key = entry.key().map_err(failed)?;
-            count += usize::from(is_state_key(&key) || *key == *EMPTY);
+            count += usize::from(!is_reserved(&key) || *key == *EMPTY);
         }
         Ok(count)
     }
@@ -227,7 +237,9 @@ fn failed(error: fjall::Error) -> Failed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::timers::TIME;
     use super::*;
+    use crate::stage::Clock;
 
     /// A folder that is gone with the test.
     struct Temporary(PathBuf);
@@ -278,6 +290,21 @@ mod tests {
         assert_eq!((why, store.checkpoint(), store.keys().expect("readable")), (None, Some(at(9)), 2));
         let found = [b"".as_slice(), b"a", b"b"].map(|key| get(&store, key));
         assert_eq!(found, [Some(b"empty".to_vec()), None, Some(b"3".to_vec())]);
+    }
+
+    #[test]
+    fn timers_are_found_again_and_are_not_counted_as_states() {
+        let folder = Temporary::new("timers");
+        let (mut store, _) = folder.open(origin());
+        let [timer, gone] = ["a", "b"].map(|key| super::super::timers::stored(Clock::Wall, "t", key.as_bytes()));
+        apply(&mut store, &[(b"", Some(b"1")), (b"a", Some(b"1")), (&timer, Some(b"5")), (&gone, Some(b"6"))], 5);
+        apply(&mut store, &[(&gone, None), (TIME, Some(b"4"))], 9);
+        drop(store);
+        let (store, _) = folder.open(origin());
+        let mut found = Vec::new();
+        store.timers(&mut |key, value| found.push((key.to_vec(), value.to_vec()))).expect("readable");
+        assert_eq!(found, [(TIME.to_vec(), b"4".to_vec()), (timer, b"5".to_vec())]);
+        assert_eq!(store.keys().expect("readable"), 2);
     }
 
     #[test]

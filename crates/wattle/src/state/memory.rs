@@ -2,28 +2,34 @@
 
 use std::collections::HashMap;
 
-use super::{ChangeRef, Checkpoint, Failed, Store, Value, is_state_key};
+use super::{ChangeRef, Checkpoint, Failed, Store, Value, is_reserved};
+
+type Values = HashMap<Box<[u8]>, Box<[u8]>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    values: HashMap<Box<[u8]>, Box<[u8]>>,
+    values: Values,
+    /// The timers' entries, apart so that a start finds them without a look at every state.
+    reserved: Values,
     checkpoint: Option<Checkpoint>,
 }
 
 impl Memory {
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
-        match (value, self.values.get_mut(key)) {
+        let values = if is_reserved(key) { &mut self.reserved } else { &mut self.values };
+        match (value, values.get_mut(key)) {
             (Some(value), Some(slot)) if slot.len() == value.len() => slot.copy_from_slice(value),
             (Some(value), Some(slot)) => *slot = value.into(),
-            (Some(value), None) => drop(self.values.insert(key.into(), value.into())),
-            (None, _) => drop(self.values.remove(key)),
+            (Some(value), None) => drop(values.insert(key.into(), value.into())),
+            (None, _) => drop(values.remove(key)),
         }
     }
 }
 
 impl Store for Memory {
     fn get(&self, key: &[u8]) -> Result<Option<Value<'_>>, Failed> {
-        Ok(self.values.get(key).map(|value| Value::Memory(value)))
+        let values = if is_reserved(key) { &self.reserved } else { &self.values };
+        Ok(values.get(key).map(|value| Value::Memory(value)))
     }
 
     fn apply(
@@ -42,8 +48,13 @@ impl Store for Memory {
         self.checkpoint
     }
 
+    fn timers(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failed> {
+        self.reserved.iter().for_each(|(key, value)| visit(key, value));
+        Ok(())
+    }
+
     fn keys(&self) -> Result<usize, Failed> {
-        Ok(self.values.keys().filter(|key| is_state_key(key)).count())
+        Ok(self.values.len())
     }
 
     fn wipe(self: Box<Self>) -> Result<(), Failed> {

@@ -7,6 +7,7 @@ mod checkpoint;
 mod disk;
 mod folder;
 mod memory;
+mod timers;
 
 use std::ops::Deref;
 
@@ -15,12 +16,13 @@ pub(crate) use checkpoint::{Checkpoint, Ends, now_ms};
 pub(crate) use disk::{Disk, Origin};
 pub(crate) use folder::StateFolder;
 pub(crate) use memory::Memory;
+pub(crate) use timers::{Due, MAX_NAME};
 
 /// What begins a key of the changelog, and of a store, that is not a state's.
 const RESERVED: &[u8] = b"\0wattle.";
 
-/// Most bytes of a state's key: the store on disk takes no longer one.
-pub(crate) const MAX_KEY: usize = 65_535;
+/// Most bytes of a state's key: the store on disk takes no longer one than 65 535 bytes, and the keys of its timers are longer.
+pub(crate) const MAX_KEY: usize = 65_535 - timers::OVERHEAD;
 
 /// The committed state of one task. Keys that begin with [`RESERVED`] are the product's own.
 pub(crate) trait Store: Send {
@@ -40,7 +42,13 @@ pub(crate) trait Store: Send {
     /// How far in the changelog it reaches; `None` of a store that has never been told.
     fn checkpoint(&self) -> Option<Checkpoint>;
 
-    /// How many keys have a state. On disk they are counted one by one.
+    /// Shows the timers' entries, and no others, in any order. The states are not read for it.
+    ///
+    /// # Errors
+    /// As those of [`Store::get`].
+    fn timers(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Failed>;
+
+    /// How many keys have a state; timers do not count. On disk they are counted one by one.
     ///
     /// # Errors
     /// As those of [`Store::get`].
@@ -78,7 +86,13 @@ impl Deref for Value<'_> {
 #[error("{0}")]
 pub(crate) struct Failed(pub(crate) String);
 
-/// Whether a record of the changelog is about a state's key. The others, cursors for example, are not.
+/// Whether a record of the changelog belongs in a store: the state of a key, a timer, or the time of the stream. The others, cursors for
+/// example, do not.
 pub(crate) fn is_state_key(key: &[u8]) -> bool {
-    !key.starts_with(RESERVED)
+    !is_reserved(key) || key.starts_with(timers::TIMERS)
+}
+
+/// Whether a key cannot be a state's.
+pub(crate) fn is_reserved(key: &[u8]) -> bool {
+    key.starts_with(RESERVED)
 }

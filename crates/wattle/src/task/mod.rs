@@ -1,7 +1,10 @@
 //! One input partition number across all input topics: its queues and its positions.
 
+mod buckets;
+mod failure;
 pub(crate) mod positions;
 pub(crate) mod process;
+pub(crate) mod skipped;
 
 use crate::kafka::{PartitionQueue, Position, RebalanceListener, TopicPartition};
 use crate::worker::{Incarnation, Stop};

@@ -3,15 +3,16 @@
 mod record;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub use record::{TestMessage, TestRecord};
 
 use crate::config::BatchLimits;
 use crate::error::Error;
 use crate::kafka::{Batch, Position};
-use crate::stage::{Output, Stateful, StatefulTransformer, Transformer};
-use crate::state::{Checkpoint, Ends, Memory};
-use crate::task::process::{self, Runtime};
+use crate::stage::{Clock, Codec as _, Output, Stateful, StatefulTransformer, Transformer};
+use crate::state::{Checkpoint, Ends, Memory, is_reserved};
+use crate::task::process::{self, Firing, Processing, Runtime};
 use crate::worker::Stop;
 
 /// The name under which state changes are gathered; no stage can write to it.
@@ -42,7 +43,11 @@ const MEMORY: &str = "memory takes what it is told";
 pub struct StageDriver<S> {
     stage: S,
     runtime: Runtime,
+    limits: BatchLimits,
     dead_letter_topic: Option<String>,
+    skipped: u64,
+    /// The wall clock, in milliseconds.
+    now: i64,
     output: Output,
     messages: Vec<TestMessage>,
     changes: Vec<TestMessage>,
@@ -59,7 +64,14 @@ impl<S: Transformer> StageDriver<S> {
         StageDriver {
             stage,
             runtime: Runtime::new().expect("a runtime"),
+            limits: BatchLimits {
+                max_bytes: Some(usize::MAX),
+                max_processing_time: Duration::MAX,
+                ..BatchLimits::default()
+            },
             dead_letter_topic: None,
+            skipped: 0,
+            now: 0,
             output: Output::default(),
             messages: Vec::new(),
             changes: Vec::new(),
@@ -71,6 +83,17 @@ impl<S: Transformer> StageDriver<S> {
     #[must_use]
     pub fn dead_letter_topic(mut self, topic: impl Into<String>) -> Self {
         self.dead_letter_topic = Some(topic.into());
+        self
+    }
+
+    /// Keys whose records are processed at once, where the stage waits; 64 unless set.
+    ///
+    /// # Panics
+    /// Where it is 0.
+    #[must_use]
+    pub fn max_concurrent_keys(mut self, keys: usize) -> Self {
+        assert!(keys > 0, "no record could be processed");
+        self.limits.max_concurrent_keys = keys;
         self
     }
 
@@ -90,22 +113,94 @@ impl<S: Transformer> StageDriver<S> {
     pub fn pipe_batch(&mut self, records: impl IntoIterator<Item = TestRecord>) -> Result<(), Error> {
         let records: Vec<TestRecord> = records.into_iter().collect();
         let (batch, positions) = self.batch(&records);
-        self.output.clear();
         self.open_states(&batch);
-        let limits = BatchLimits {
-            max_bytes: Some(usize::MAX),
-            max_processing_time: std::time::Duration::MAX,
-            ..BatchLimits::default()
+        self.run(&batch)?;
+        self.positions.extend(positions);
+        Ok(())
+    }
+
+    /// Moves the wall clock, which stands at 0 and never moves by itself, and fires what is due then, each round a batch of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use wattle::testing::{StageDriver, TestRecord};
+    /// use wattle::{Clock, Message, Next, Output, Record, StageError, StatefulTransformer, Timer};
+    ///
+    /// /// Says when a key has been silent for a minute.
+    /// struct Silence;
+    ///
+    /// impl StatefulTransformer for Silence {
+    ///     type State = u64;
+    ///
+    ///     async fn transform(&self, _: &Record<'_>, n: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+    ///         let now = out.now(Clock::Wall).unwrap_or(0);
+    ///         out.set_timer(Clock::Wall, "silent", now + 60_000)?;
+    ///         Ok(Next::Set(n.unwrap_or(0) + 1))
+    ///     }
+    ///
+    ///     async fn on_timer(&self, timer: &Timer<'_>, n: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+    ///         out.send(Message::to("silent").key(timer.key).json(&n)?);
+    ///         Ok(Next::Delete)
+    ///     }
+    /// }
+    ///
+    /// let mut driver = StageDriver::stateful(Silence);
+    /// driver.pipe(TestRecord::of("clicks").key("ada")).unwrap();
+    /// driver.advance(Duration::from_secs(59)).unwrap();
+    /// assert!(driver.take_messages().is_empty());
+    /// driver.advance(Duration::from_secs(1)).unwrap();
+    /// assert_eq!(driver.take_messages()[0].json::<u64>().unwrap(), 1);
+    /// assert_eq!(driver.state(0, "ada"), None);
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Timer`] where the stage refuses one; what was fired before that batch is kept.
+    pub fn advance(&mut self, time: Duration) -> Result<(), Error> {
+        self.now += i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        let is_due = |driver: &Self| {
+            let states = &driver.output.states;
+            states.tasks().into_iter().any(|task| states.due(task, driver.now).next().is_some())
         };
-        let (never, dead_letters) = (Stop::new(), self.dead_letter_topic.as_deref());
-        process::run(&self.stage, &batch, 0, &mut self.output, &limits, dead_letters, &self.runtime, |_| &never)?;
+        while is_due(self) {
+            self.run(&Batch::new(Vec::new()))?;
+        }
+        Ok(())
+    }
+
+    /// The timers that are set for a key: clock, name and time, in milliseconds since 1970.
+    #[must_use]
+    pub fn timers(&self, partition: i32, key: impl AsRef<[u8]>) -> Vec<(Clock, String, i64)> {
+        self.output.states.timers_of(partition, key.as_ref())
+    }
+
+    /// One batch, with the timers that are due.
+    fn run(&mut self, batch: &Batch) -> Result<(), Error> {
+        self.output.clear();
+        let (never, tasks) = (Stop::new(), self.output.states.tasks());
+        let processing = Processing {
+            stage: &self.stage,
+            limits: &self.limits,
+            dead_letter_topic: self.dead_letter_topic.as_deref(),
+            runtime: &self.runtime,
+            timers: Firing { now: self.now, tasks: &tasks },
+        };
+        let done = match process::run(&processing, batch, 0, &mut self.output, |_| &never) {
+            Ok(done) => done.expect("nobody can stop it"),
+            Err(error) => {
+                self.output.clear();
+                return Err(error);
+            }
+        };
+        self.skipped += done.skipped.count;
         self.output.log_states(CHANGELOG);
         for message in self.output.iter() {
-            let list = if message.topic == CHANGELOG { &mut self.changes } else { &mut self.messages };
-            list.push(TestMessage::of(&message));
+            if message.topic != CHANGELOG {
+                self.messages.push(TestMessage::of(&message));
+            } else if !message.key.is_some_and(is_reserved) {
+                self.changes.push(TestMessage::of(&message));
+            }
         }
         self.output.states.commit(&Ends::new(), 0).expect(MEMORY);
-        self.positions.extend(positions);
         Ok(())
     }
 
@@ -144,8 +239,15 @@ impl<S: Transformer> StageDriver<S> {
     }
 
     /// The changes of states since the last call, as the changelog would get them: one a key and batch; a null value deletes.
+    /// Timers are seen by [`StageDriver::timers`].
     pub fn take_changes(&mut self) -> Vec<TestMessage> {
         std::mem::take(&mut self.changes)
+    }
+
+    /// How many invalid records were skipped so far.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// The position that is committed of a partition: the offset of the record to read next.
@@ -167,10 +269,11 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     /// Gives a key a state, as if it had been committed before.
     ///
     /// # Panics
-    /// Where the state has no JSON form.
+    /// Where the state has no bytes.
     #[must_use]
     pub fn with_state(mut self, partition: i32, key: impl AsRef<[u8]>, state: &T::State) -> Self {
-        let value = serde_json::to_vec(state).expect("the state has a JSON form");
+        let mut value = Vec::new();
+        state.encode(&mut value).expect("the state has bytes");
         let mut store = self.output.states.close(partition).unwrap_or_else(|| Box::new(Memory::default()));
         let checkpoint = Checkpoint { position: Position(0), owned_until: 0 };
         store.apply(&mut std::iter::once((key.as_ref(), Some(&*value))), checkpoint).expect(MEMORY);
@@ -185,7 +288,7 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     #[must_use]
     pub fn state(&self, partition: i32, key: impl AsRef<[u8]>) -> Option<T::State> {
         let bytes = self.output.states.committed(partition, key.as_ref())?;
-        Some(serde_json::from_slice(&bytes).expect("the stage has written it"))
+        Some(T::State::decode(&bytes).expect("the stage has written it"))
     }
 }
 
@@ -252,7 +355,7 @@ mod tests {
     fn a_record_without_a_key_has_no_state() {
         let mut driver = StageDriver::stateful(Last);
         let error = driver.pipe(TestRecord::of("in").value("1")).expect_err("no key");
-        assert!(error.to_string().contains("no key"), "{error}");
+        assert!(error.to_string().contains("invalid key: it is null"), "{error}");
         let mut copy = StageDriver::new(transformer(|record, out| {
             out.send(Message::copy(record, "out"));
             Ok(())

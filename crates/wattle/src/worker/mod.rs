@@ -24,13 +24,14 @@ pub use monitor::{Lag, Monitor, PartitionLag};
 pub use restores::Restore;
 pub(crate) use restores::Restoring;
 pub(crate) use shared::{Router, Shared};
-pub(crate) use startup::{batch_size, check_topics, check_transaction_timeout};
+pub(crate) use startup::{Limits, check_topics, check_transaction_timeout};
 pub use stop::Stop;
 
 use crate::config::{GroupProtocol, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{Admin, Consumer, GroupView};
-use crate::stage::Transformer;
+use crate::stage::{Opened, Transformer};
+use crate::state::StateFolder;
 use identity::{Member, Watch};
 use lanes::Lanes;
 use members::OwnGroup;
@@ -44,7 +45,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// One member of the consumer group: a consumer, and a lane for each input partition that it is assigned, or one for all of them.
 pub struct Worker<S> {
     config: WorkerConfig,
-    stage: Arc<S>,
+    stage: S,
     monitor: Monitor,
 }
 
@@ -59,7 +60,7 @@ impl<S: Transformer> Worker<S> {
             let problem = "changelog_topic goes with a stage that keeps state, and such a stage needs one";
             return Err(Error::Config { problems: vec![problem.to_owned()] });
         }
-        Ok(Worker { config, stage: Arc::new(stage), monitor: Monitor::default() })
+        Ok(Worker { config, stage, monitor: Monitor::default() })
     }
 
     /// A view of the worker that stays valid while it runs and after.
@@ -73,58 +74,76 @@ impl<S: Transformer> Worker<S> {
     /// # Errors
     /// See [`Error`]. Whatever was not committed is processed again by the next run.
     pub fn run(self, stop: &Stop) -> Result<(), Error> {
-        let Worker { config, stage, monitor } = self;
+        let Worker { config, mut stage, monitor } = self;
         let admin = Admin::new(&config.name, &config.brokers, &config.consumer_properties)?;
         let states = startup::state_folder(&config)?;
         let topology = startup::check(&admin, &config)?;
-        let router = Arc::new(Router::new(&config.name));
-        let partitions = config.topics.len() * usize::try_from(topology.partitions).unwrap_or_default();
-        let view = Arc::new(GroupView::new(&config)?);
-        let own = OwnGroup::of(&config);
-        if let Some(own) = &own {
-            own.check(&view)?;
-        }
-        let instance = instance::name(&config);
-        let client_id = instance::client_id(&config, &instance);
-        let consumer = Consumer::new(&config, &client_id, partitions, router.clone())?;
-        let for_monitor = Arc::new(consumer.clone());
-        let shared = Arc::new(Shared {
-            topics: config.topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
-            stage,
-            topology,
-            consumer,
-            view,
-            assignment: router.assignment.clone(),
-            metrics: monitor.metrics.clone(),
-            restores: monitor.restores.clone(),
-            states,
-            fatal: Arc::default(),
-            watchdog: watchdog::Watchdog::default(),
-            admin: Arc::new(admin),
-            first: std::sync::Mutex::default(),
-            ended: orphan::Ended::default(),
-            instance,
-            client_id,
-            config,
-        });
-        monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
-        let looking = Stop::new();
-        let member = (shared.config.group_protocol == GroupProtocol::Consumer).then(Member::default);
-        let watch = Watch {
-            name: shared.config.name.clone(),
-            admin: shared.admin.clone(),
-            ids: shared.topology.ids.clone(),
-            view: shared.view.clone(),
-            own,
-            member: member.clone(),
-        };
-        watch.start(shared.fatal.clone(), looking.clone())?;
-        let mut lanes = Lanes::new(shared.clone());
-        let outcome = poll(&shared, &router, &mut lanes, member.as_ref(), stop);
-        looking.stop();
-        let closed = close(&shared, &router, lanes);
+        let (name, grace) = (config.name.clone(), config.grace_period);
+        let Some(opened) = Opened::open(&name, &mut stage, stop)? else { return Ok(()) };
+        let stage = Arc::new(stage);
+        let outcome = serve(config, stage.clone(), monitor, admin, (states, topology), stop);
+        // What is left of the grace period behind the lanes' share.
+        let closed = opened.close(&name, &*stage, grace / 4);
         outcome.and(closed)
     }
+}
+
+/// From joining the group to leaving it.
+fn serve<S: Transformer>(
+    config: WorkerConfig,
+    stage: Arc<S>,
+    monitor: Monitor,
+    admin: Admin,
+    (states, topology): (Option<StateFolder>, startup::Topology),
+    stop: &Stop,
+) -> Result<(), Error> {
+    let router = Arc::new(Router::new(&config.name));
+    let partitions = config.topics.len() * usize::try_from(topology.partitions).unwrap_or_default();
+    let view = Arc::new(GroupView::new(&config)?);
+    let own = OwnGroup::of(&config);
+    if let Some(own) = &own {
+        own.check(&view)?;
+    }
+    let instance = instance::name(&config);
+    let client_id = instance::client_id(&config, &instance);
+    let consumer = Consumer::new(&config, &client_id, partitions, router.clone())?;
+    let for_monitor = Arc::new(consumer.clone());
+    let shared = Arc::new(Shared {
+        topics: config.topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
+        stage,
+        topology,
+        consumer,
+        view,
+        assignment: router.assignment.clone(),
+        metrics: monitor.metrics.clone(),
+        restores: monitor.restores.clone(),
+        states,
+        fatal: Arc::default(),
+        watchdog: watchdog::Watchdog::default(),
+        admin: Arc::new(admin),
+        first: std::sync::Mutex::default(),
+        ended: orphan::Ended::default(),
+        instance,
+        client_id,
+        config,
+    });
+    monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
+    let looking = Stop::new();
+    let member = (shared.config.group_protocol == GroupProtocol::Consumer).then(Member::default);
+    let watch = Watch {
+        name: shared.config.name.clone(),
+        admin: shared.admin.clone(),
+        ids: shared.topology.ids.clone(),
+        view: shared.view.clone(),
+        own,
+        member: member.clone(),
+    };
+    watch.start(shared.fatal.clone(), looking.clone())?;
+    let mut lanes = Lanes::new(shared.clone());
+    let outcome = poll(&shared, &router, &mut lanes, member.as_ref(), stop);
+    looking.stop();
+    let closed = close(&shared, &router, lanes);
+    outcome.and(closed)
 }
 
 /// Serves the group until a stop or an error.

@@ -79,7 +79,7 @@ impl<S> Shared<S> {
             acks: "all".to_owned(),
             compression: self.config.compression,
             properties: self.config.producer_properties.clone(),
-            batch_size: self.topology.batch_size,
+            batch_size: self.topology.limits.batch_size,
             transaction: Some((transactional_id.to_owned(), self.config.transaction_timeout())),
         }
     }

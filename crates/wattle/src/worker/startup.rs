@@ -11,7 +11,7 @@ use crate::kafka::{Admin, Cluster};
 use crate::state::StateFolder;
 
 /// librdkafka's default for the bytes of one record batch.
-const BATCH_SIZE: i64 = 1_000_000;
+const BATCH_SIZE: usize = 1_000_000;
 /// Kafka's default.
 const DELETE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 
@@ -21,8 +21,8 @@ pub(crate) struct Topology {
     pub(crate) partitions: i32,
     /// The ids of the input topics and the changelog.
     pub(crate) ids: BTreeMap<String, String>,
-    /// Most bytes of one record batch that every output topic accepts.
-    pub(crate) batch_size: usize,
+    /// What the topics that are written to accept.
+    pub(crate) limits: Limits,
     /// Where the stage's state is kept, if it keeps some.
     pub(crate) changelog: Option<ChangelogFacts>,
     /// How long to wait for the group.
@@ -64,7 +64,8 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     descriptors::check(config, partitions, cluster.connections)?;
     if let Some(changelog) = &config.changelog_topic {
         check_count(&cluster, changelog, partitions)?;
-        admin.ensure_changelog(changelog, partitions)?;
+        let (replication, properties) = (config.changelog_replication, &config.changelog_properties);
+        admin.ensure_changelog(changelog, partitions, replication, properties)?;
     }
     let watched: Vec<String> = config.topics.iter().chain(&config.changelog_topic).cloned().collect();
     let ids = admin
@@ -74,7 +75,8 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
         id: ids.get(topic).cloned().unwrap_or_default(),
         delete_retention: admin.topic_setting(topic, "delete.retention.ms").map_or(DELETE_RETENTION, millis),
     });
-    Ok(Topology { partitions, ids, batch_size: batch_size(admin, &outputs), changelog, patience })
+    let written: Vec<String> = outputs.into_iter().chain(config.changelog_topic.clone()).collect();
+    Ok(Topology { partitions, ids, limits: Limits::of(admin, &written), changelog, patience })
 }
 
 fn millis(millis: i64) -> Duration {
@@ -116,10 +118,24 @@ pub(crate) fn check_topics(cluster: &Cluster, brokers: &str, topics: &[String]) 
     Err(Error::Topics { text })
 }
 
-/// Most bytes of one record batch that all of these topics accept. A batch of one record may exceed it: the broker judges that
-/// record by itself.
-pub(crate) fn batch_size(admin: &Admin, topics: &[String]) -> usize {
-    let limits = topics.iter().filter_map(|topic| admin.topic_setting(topic, "max.message.bytes"));
-    let size = limits.chain([BATCH_SIZE]).min().unwrap_or(BATCH_SIZE).max(1);
-    usize::try_from(size).expect("between 1 and a million")
+/// What topics accept, by their `max.message.bytes`.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Most bytes of one record batch that all of them accept. A batch of one record may exceed it: the broker judges that record by
+    /// itself.
+    pub(crate) batch_size: usize,
+    /// Most bytes of a record, for each.
+    pub(crate) record: BTreeMap<String, usize>,
+}
+
+impl Limits {
+    pub(crate) fn of(admin: &Admin, topics: &[String]) -> Self {
+        let limit = |topic: &String| {
+            let limit = admin.topic_setting(topic, "max.message.bytes")?;
+            Some((topic.clone(), usize::try_from(limit).unwrap_or_default()))
+        };
+        let record: BTreeMap<String, usize> = topics.iter().filter_map(limit).collect();
+        let batch_size = record.values().copied().chain([BATCH_SIZE]).min().unwrap_or(BATCH_SIZE).max(1);
+        Limits { batch_size, record }
+    }
 }

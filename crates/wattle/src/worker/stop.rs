@@ -43,6 +43,11 @@ impl Stop {
         }
     }
 
+    /// The same, on its own.
+    pub(crate) async fn into_stopped(self) {
+        self.stopped().await;
+    }
+
     /// Blocks until the request comes, or for this long. Not for threads of an async runtime.
     pub fn wait(&self, time: Duration) {
         let deadline = std::time::Instant::now() + time;

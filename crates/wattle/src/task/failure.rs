@@ -1,0 +1,41 @@
+//! What becomes of a record that cannot be processed.
+
+use crate::error::Error;
+use crate::kafka::{Header, Record};
+use crate::stage::{Message, StageError};
+use crate::state::Due;
+
+pub(super) fn failed(record: &Record<'_>, reason: &StageError) -> Error {
+    Error::Record {
+        task: record.partition,
+        topic: record.topic.to_owned(),
+        partition: record.partition,
+        offset: record.offset,
+        key: printable_key(record.key),
+        reason: reason.to_string(),
+    }
+}
+
+pub(super) fn timer_failed(task: i32, due: &Due, reason: &StageError) -> Error {
+    let key = printable_key(Some(&due.key));
+    Error::Timer { task, name: due.name.clone(), at: due.at, key, reason: reason.to_string() }
+}
+
+/// Keys help to find a record; long or binary ones do not.
+fn printable_key(key: Option<&[u8]>) -> Option<String> {
+    let key = std::str::from_utf8(key?).ok()?;
+    (key.len() <= 64 && !key.chars().any(char::is_control)).then(|| format!("{key:?}"))
+}
+
+/// The original record, unchanged, with headers that say where it was and what was wrong.
+pub(super) fn dead_letter<'a>(record: &Record<'a>, topic: &'a str, reason: &StageError) -> Message<'a> {
+    let mut headers = record.headers.to_vec();
+    let notes = [
+        ("wattle.error", reason.to_string()),
+        ("wattle.topic", record.topic.to_owned()),
+        ("wattle.partition", record.partition.to_string()),
+        ("wattle.offset", record.offset.to_string()),
+    ];
+    headers.extend(notes.map(|(name, value)| Header { name: name.to_owned(), value: Some(value.into_bytes()) }));
+    Message::copy(record, topic).headers(headers)
+}
