@@ -47,7 +47,7 @@ pub(crate) fn run(args: &RunArgs, status: &mut Status, embedded: &mut Option<Emb
         return Err(failure);
     }
     if stop.is_stopped() {
-        status.note("stopped cleanly: everything processed is committed");
+        status.note("stopped cleanly: the next start goes on behind what is committed");
     } else if status.is_live()
         && let Some(next) = next(&ends, &told, embedded.as_ref().map(Embedded::address))
     {
