@@ -241,7 +241,10 @@ fn a_signal_stops_cleanly() {
         child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(0), "{told}");
         assert!(told.contains("stopping: hello finishes its batch"), "{told}");
-        assert!(told.trim_end().ends_with("stopped cleanly: the next start goes on behind what is committed"), "{told}");
+        assert!(
+            told.trim_end().ends_with("stopped cleanly: the next start goes on behind what is committed"),
+            "{told}"
+        );
     }
 }
 
