@@ -31,6 +31,9 @@ fn place(load: &Load, id: u64) -> (&str, i32) {
     (topic, i32::try_from(id / topics % u64::from(load.partitions.unsigned_abs())).expect("few partitions"))
 }
 
+/// So many keys a load has.
+pub(crate) const LOAD_KEYS: u64 = 97;
+
 /// The value of record `id`.
 pub(crate) fn value(topic: &str, partition: i32, id: u64) -> String {
     format!(r#"{{"i":{id},"from":"{topic}/{partition}"}}"#)
@@ -72,7 +75,7 @@ impl Load {
 
     fn send_one(&self, producer: &BaseProducer<Deliveries>, id: u64) {
         let (topic, partition) = place(self, id);
-        let (key, value) = (format!("k{}", id % 97), value(topic, partition, id));
+        let (key, value) = (format!("k{}", id % LOAD_KEYS), value(topic, partition, id));
         send(producer, BaseRecord::to(topic).partition(partition).key(&key).payload(&value));
     }
 }
