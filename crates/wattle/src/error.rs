@@ -129,9 +129,10 @@ pub enum Error {
     },
     /// The group has no positions of a task whose state is there.
     #[error(
-        "task {task}: the group {group} has no committed positions of its partitions, while {changelog}/{task} holds the state of {keys} keys. \
+        "task {task}: the group {group} has no committed positions of its partitions, while {changelog}/{task} holds the state of {keys} keys{}. \
          Starting from the beginning would process records again on top of it. Stop all processes, then either set the positions with \
-         kafka-consumer-groups --group {group} --reset-offsets, or begin anew with  wattle reset {group}"
+         kafka-consumer-groups --group {group} --reset-offsets, or begin anew with  wattle reset {group}",
+        if *timers > 0 { format!(" and {timers} timers") } else { String::new() }
     )]
     StateWithoutPositions {
         /// The partition's number.
@@ -142,6 +143,8 @@ pub enum Error {
         changelog: String,
         /// How many keys have a state.
         keys: usize,
+        /// How many timers are set, the time of the stream included.
+        timers: usize,
     },
     /// Another process uses the folder of states.
     #[error(

@@ -154,7 +154,9 @@ pub(super) fn refuse_state_without_positions<S: Transformer>(
     }
     let Some(store) = kept else { return Ok(()) };
     let keys = store.keys().map_err(|reason| failed(number, "read", reason))?;
-    if keys == 0 {
+    let mut timers = 0;
+    store.timers(&mut |_, _| timers += 1).map_err(|reason| failed(number, "read", reason))?;
+    if keys + timers == 0 {
         return Ok(());
     }
     Err(Error::StateWithoutPositions {
@@ -162,5 +164,6 @@ pub(super) fn refuse_state_without_positions<S: Transformer>(
         group: shared.config.group.clone(),
         changelog: shared.config.changelog_topic.clone().unwrap_or_default(),
         keys,
+        timers,
     })
 }
