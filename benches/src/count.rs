@@ -8,6 +8,7 @@ use std::fs;
 use crate::args::CountArgs;
 use crate::bound::Bound::{self, AtLeast, AtMost};
 use crate::contender::Contender;
+use crate::kit::FLECHTWERK_VERSION;
 use crate::latency::RATE;
 use crate::report::{Table, grouped, list, number};
 use crate::row::{Round, Row, ratio};
@@ -76,6 +77,9 @@ fn print(
     let targets: Vec<String> = sections.iter().flat_map(Section::targets).collect();
     let mut notes: Vec<String> = sections.iter().flat_map(Section::errors).collect();
     notes.extend(left_out.iter().map(|(counter, reason)| format!("{} is left out: {reason}", counter.label())));
+    if args.only.contains(&Counter::Flechtwerk) && left_out.iter().all(|(counter, _)| *counter != Counter::Flechtwerk) {
+        notes.push(format!("Flechtwerk {FLECHTWERK_VERSION}, Python 3.13"));
+    }
     notes.push(format!(
         "load: {} records of {} bytes over {} partitions; latency at {RATE} records/s for {} s; rounds: {}",
         args.load.records, args.load.size, args.partitions, args.latency_seconds, args.load.rounds

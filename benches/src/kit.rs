@@ -9,7 +9,8 @@ use crate::broker::KAFKA_VERSION;
 use crate::process::Process;
 use crate::scratch::Scratch;
 
-const FLECHTWERK_VERSION: &str = "0.17.0";
+/// The version that is installed from PyPI.
+pub(crate) const FLECHTWERK_VERSION: &str = "0.17.0";
 
 /// What a contender is run with.
 #[derive(Clone, Copy, PartialEq, Eq)]
