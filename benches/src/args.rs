@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::contender::Kind;
+use crate::count::Counter;
 
 /// Measures Wattle, a plain librdkafka loop and Kafka Streams side by side on a Kafka of its own.
 ///
@@ -21,6 +22,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Keyed state: the library's count example against Kafka Streams and Flechtwerk
+    Count(CountArgs),
     /// Wattle alone with several values of max_poll_records, to choose its default
     BatchSize(BatchSizeArgs),
     /// How long the partitions of a killed process stand still
@@ -35,7 +38,7 @@ pub(crate) enum Command {
 /// What is copied.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// Records that each contender copies
+    /// Records that each contender is given
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) records: u64,
     /// Bytes of a record's value
@@ -63,6 +66,27 @@ pub(crate) struct CompareArgs {
     /// Only these contenders
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = Kind::ALL)]
     pub(crate) only: Vec<Kind>,
+    /// Length of each latency measurement at 1 000 records/s; 0 leaves them out
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    pub(crate) latency_seconds: u64,
+    /// Also write the table as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    /// Numbers of distinct keys of the load
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [10_000, 1_000_000], value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) keys: Vec<u64>,
+    /// Partitions of the input and of the output
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) partitions: i32,
+    /// Only these contenders
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = Counter::ALL)]
+    pub(crate) only: Vec<Counter>,
     /// Length of each latency measurement at 1 000 records/s; 0 leaves them out
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub(crate) latency_seconds: u64,

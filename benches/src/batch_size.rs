@@ -21,7 +21,7 @@ pub(crate) fn run(args: &BatchSizeArgs) -> Result<bool> {
             let (kind, size) = cells[place];
             let run =
                 throughput::measure(&setting, kind, &format!("{kind}-{size}-{round}"), args.partitions, Some(size))?;
-            eprintln!("{} with {size}: {run}", kind.title());
+            eprintln!("{} with {size}: {run}", kind.label());
             runs[place].push(run);
         }
     }
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &BatchSizeArgs) -> Result<bool> {
     for ((kind, size), runs) in cells.iter().zip(&runs) {
         let of = |value: &dyn Fn(&Throughput) -> Option<f64>| median(runs.iter().filter_map(value));
         table.row(vec![
-            kind.title().to_owned(),
+            kind.label().to_owned(),
             size.to_string(),
             of(&|run| Some(run.rate)).map_or_else(String::new, grouped),
             number(of(&|run| Some(run.usage.cpu.as_secs_f64())), 2),

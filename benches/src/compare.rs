@@ -1,26 +1,29 @@
 //! All contenders side by side: one table for each number of partitions.
 
-mod rows;
+mod section;
 mod targets;
 
 use std::fs;
 
 use crate::args::CompareArgs;
-use crate::contender::Kind;
+use crate::contender::{Contender, Kind};
 use crate::latency::RATE;
 use crate::report::list;
+use crate::row::{Round, Row};
 use crate::setting::Setting;
-use crate::{Result, latency, machine, throughput};
-use rows::{Row, Run, Section};
+use crate::{Result, machine};
+use section::Section;
 
 /// Measures and prints. Returns whether every contender delivered every record once.
 pub(crate) fn run(args: &CompareArgs) -> Result<bool> {
     let before = machine::load_average();
     let setting = Setting::prepare(&args.only, &args.load, &args.partitions, args.latency_seconds > 0)?;
     let mut sections = sections(args, &setting);
-    for round in 0..args.load.rounds as usize {
-        for section in &mut sections {
-            measure_all(&setting, section, round, args.latency_seconds);
+    for number in 0..args.load.rounds as usize {
+        for Section { partitions, full_load, rows, .. } in &mut sections {
+            let (partitions, full_load) = (*partitions, *full_load);
+            let round = Round { number, partitions, full_load, latency_seconds: args.latency_seconds };
+            round.measure_all(&setting, rows);
         }
     }
     drop(setting);
@@ -47,53 +50,10 @@ fn sections(args: &CompareArgs, setting: &Setting) -> Vec<Section> {
 
 /// Why a contender has no row.
 fn why_not(kind: Kind, partitions: i32, setting: &Setting) -> Option<String> {
-    match (kind, &setting.kit.kstreams) {
-        (Kind::Kstreams, Err(reason)) => Some(reason.clone()),
-        (Kind::RawEach, _) if partitions == 1 => Some("it is the plain loop then".to_owned()),
-        _ => None,
+    match kind {
+        Kind::RawEach if partitions == 1 => Some("it is the plain loop then".to_owned()),
+        _ => setting.kit.lacks(kind.program()).map(str::to_owned),
     }
-}
-
-/// One round of a section. Whoever comes first has a cooler machine; so they take turns.
-fn measure_all(setting: &Setting, section: &mut Section, round: usize, latency_seconds: u64) {
-    let (partitions, full_load, count) = (section.partitions, section.full_load, section.rows.len());
-    for turn in 0..count {
-        let row = &mut section.rows[(round + turn) % count];
-        if row.error.is_some() {
-            continue;
-        }
-        let name = format!("{}-{partitions}-{round}", row.kind);
-        match measure(setting, row.kind, &name, partitions, full_load, latency_seconds) {
-            Ok(run) => row.runs.push(run),
-            Err(error) => {
-                eprintln!("{}, partitions {partitions}: {error}", row.kind.title());
-                row.error = Some(error.to_string());
-            }
-        }
-    }
-}
-
-fn measure(
-    setting: &Setting,
-    kind: Kind,
-    name: &str,
-    partitions: i32,
-    full_load: bool,
-    latency_seconds: u64,
-) -> Result<Run> {
-    let title = format!("{}, partitions {partitions}", kind.title());
-    let mut run = Run::default();
-    if full_load {
-        let throughput = throughput::measure(setting, kind, name, partitions, None)?;
-        eprintln!("{title}: {throughput}");
-        run.throughput = Some(throughput);
-    }
-    if latency_seconds > 0 {
-        let latency = latency::measure(setting, kind, &format!("{name}-latency"), partitions, latency_seconds)?;
-        eprintln!("{title}: {RATE} records/s: {latency}");
-        run.latency = Some(latency);
-    }
-    Ok(run)
 }
 
 fn print(args: &CompareArgs, sections: &[Section], load_average: [f64; 2]) -> Result<()> {

@@ -8,8 +8,29 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::Result;
+use crate::kafka::{self, KEYS, Ledger};
+use crate::kit::Program;
 use crate::process::Process;
 use crate::setting::Setting;
+
+/// One who is measured: it makes a record of every record of a topic, exactly once, in a process of its own.
+pub(crate) trait Contender: Copy {
+    /// Its name in what is printed.
+    fn title(self) -> String;
+    /// Its name in those of topics, groups and files.
+    fn name(self) -> String;
+    /// What it is run with.
+    fn program(self) -> Program;
+    /// Distinct keys of the load that it is given.
+    fn keys(self) -> u64;
+    fn start(self, setting: &Setting, job: &Job) -> Result<Process>;
+    /// The topics that it has made for itself, when it was called `name`.
+    fn own_topics(self, name: &str) -> Vec<String>;
+    /// The number of the record that a record of its output is of; `None` where that was not of the load.
+    fn number(self, output: Option<&[u8]>) -> Option<u64>;
+    /// An error unless the topic is what comes out for so many records of the load.
+    fn check(self, brokers: &str, output: &str, records: u64) -> Result<()>;
+}
 
 /// One who copies a topic exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,7 +63,7 @@ impl Kind {
     ];
 
     /// Its name in tables.
-    pub(crate) const fn title(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Kind::Raw => "plain loop",
             Kind::RawEach => "plain loop, one a partition",
@@ -66,11 +87,6 @@ impl Kind {
     /// Whether it is the `wattle` command.
     pub(crate) const fn is_pipeline(self) -> bool {
         matches!(self, Kind::Pipeline | Kind::PipelineWorker)
-    }
-
-    /// Whether it is the library's example.
-    pub(crate) const fn is_stage(self) -> bool {
-        matches!(self, Kind::Stage | Kind::StageWorker)
     }
 }
 
@@ -100,43 +116,84 @@ pub(crate) struct Job<'a> {
     pub(crate) max_poll_records: Option<u64>,
 }
 
-/// Starts a contender.
-pub(crate) fn start(setting: &Setting, kind: Kind, job: &Job) -> Result<Process> {
-    let Setting { kit, scratch, brokers, .. } = setting;
-    let topics = [brokers.as_str(), job.input, job.output];
-    let scope = kind.scope().unwrap_or_default();
-    let command = match kind {
-        Kind::Raw | Kind::RawEach => {
-            let mut command = Command::new(&kit.this);
-            command.arg("raw-loop").args(topics).arg(job.name);
-            if kind == Kind::RawEach {
-                command.arg("--each").arg(job.partitions.to_string());
+impl Contender for Kind {
+    fn title(self) -> String {
+        self.label().to_owned()
+    }
+
+    fn name(self) -> String {
+        self.to_string()
+    }
+
+    fn program(self) -> Program {
+        match self {
+            Kind::Raw | Kind::RawEach => Program::This,
+            Kind::Kstreams => Program::Kstreams,
+            Kind::Pipeline | Kind::PipelineWorker => Program::Wattle,
+            Kind::Stage | Kind::StageWorker => Program::Example("copy"),
+        }
+    }
+
+    fn keys(self) -> u64 {
+        KEYS
+    }
+
+    fn start(self, setting: &Setting, job: &Job) -> Result<Process> {
+        Process::spawn(&setting.scratch, job.name, self.command(setting, job)?)
+    }
+
+    fn own_topics(self, _name: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn number(self, output: Option<&[u8]>) -> Option<u64> {
+        kafka::number(output)
+    }
+
+    fn check(self, brokers: &str, output: &str, records: u64) -> Result<()> {
+        let ledger = Ledger::of(brokers, output, records)?;
+        if ledger.is_exact() { Ok(()) } else { Err(format!("not exactly once: {ledger}").into()) }
+    }
+}
+
+impl Kind {
+    fn command(self, setting: &Setting, job: &Job) -> Result<Command> {
+        let Setting { kit, scratch, brokers, .. } = setting;
+        let topics = [brokers.as_str(), job.input, job.output];
+        let scope = self.scope().unwrap_or_default();
+        let command = match self {
+            Kind::Raw | Kind::RawEach => {
+                let mut command = Command::new(&kit.this);
+                command.arg("raw-loop").args(topics).arg(job.name);
+                if self == Kind::RawEach {
+                    command.arg("--each").arg(job.partitions.to_string());
+                }
+                command
             }
-            command
-        }
-        Kind::Kstreams => {
-            let mut command = Command::new("java");
-            command.arg("-cp").arg(kit.kstreams.clone()?).arg("Copy").args(topics).arg(job.name);
-            command.arg(scratch.file("kstreams-state"));
-            command
-        }
-        Kind::Pipeline | Kind::PipelineWorker => {
-            let file = scratch.file(&format!("{}.yaml", job.name));
-            fs::write(&file, pipeline(brokers, job, scope))?;
-            let mut command = Command::new(&kit.wattle);
-            command.arg("run").arg(file).args(["--log-format", "json"]);
-            command
-        }
-        Kind::Stage | Kind::StageWorker => {
-            let mut command = Command::new(&kit.stage);
-            command.args(topics).args(["--transaction-scope", scope]);
-            if let Some(records) = job.max_poll_records {
-                command.arg("--max-poll-records").arg(records.to_string());
+            Kind::Kstreams => {
+                let mut command = Command::new("java");
+                command.arg("-cp").arg(kit.kstreams.clone()?).arg("Copy").args(topics).arg(job.name);
+                command.arg(scratch.file("kstreams-state"));
+                command
             }
-            command
-        }
-    };
-    Process::spawn(scratch, job.name, command)
+            Kind::Pipeline | Kind::PipelineWorker => {
+                let file = scratch.file(&format!("{}.yaml", job.name));
+                fs::write(&file, pipeline(brokers, job, scope))?;
+                let mut command = Command::new(kit.wattle());
+                command.arg("run").arg(file).args(["--log-format", "json"]);
+                command
+            }
+            Kind::Stage | Kind::StageWorker => {
+                let mut command = Command::new(kit.example("copy"));
+                command.args(topics).args(["--transaction-scope", scope]);
+                if let Some(records) = job.max_poll_records {
+                    command.arg("--max-poll-records").arg(records.to_string());
+                }
+                command
+            }
+        };
+        Ok(command)
+    }
 }
 
 fn pipeline(brokers: &str, job: &Job, scope: &str) -> String {

@@ -15,8 +15,8 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 
 use crate::Result;
 
-/// Distinct keys of the load.
-const KEYS: u64 = 10_000;
+/// Distinct keys of the load, where nothing else is said.
+pub(crate) const KEYS: u64 = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What every client here has.
@@ -60,16 +60,20 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Record `i`, with a value of at least `size` bytes.
-    pub(crate) fn new(i: u64, size: usize) -> Self {
-        // Keys come in no order, and all of them equally often.
-        let key = format!("k{}", i.wrapping_mul(2_654_435_761) % KEYS);
+    /// Record `i` of a load over so many keys, with a value of at least `size` bytes.
+    pub(crate) fn new(i: u64, size: usize, keys: u64) -> Self {
+        let key = format!("k{}", key(i, keys));
         let mut value = format!(r#"{{"i":{i},"k":"{key}","pad":""#);
         let missing = size.saturating_sub(value.len() + 2);
         // Writing to a String does not fail.
         write!(value, r#"{:x<missing$}"}}"#, "").unwrap_or_default();
         Record { key, value }
     }
+}
+
+/// The key of record `i`, a number below `keys`. They come in no order, and all of them equally often.
+pub(crate) fn key(i: u64, keys: u64) -> u64 {
+    i.wrapping_mul(2_654_435_761) % keys
 }
 
 /// The number of a record of the load; `None` for any other.
@@ -100,11 +104,15 @@ pub(crate) fn send<'a>(producer: &BaseProducer, mut record: BaseRecord<'a, [u8],
     }
 }
 
-/// Sends a record that is not of the load to every partition.
+/// The key of a record that is not of the load.
+pub(crate) const PROBE: &str = "probe";
+
+/// Sends a record that is not of the load to every partition. It has an `i` for those who need one.
 pub(crate) fn send_to_each(brokers: &str, topic: &str, partitions: i32) -> Result<()> {
     let producer = producer(brokers)?;
     for partition in 0..partitions {
-        let record = BaseRecord::to(topic).partition(partition).key(&b"probe"[..]).payload(&br#"{"probe":true}"#[..]);
+        let record = BaseRecord::to(topic).partition(partition).key(PROBE.as_bytes());
+        let record = record.payload(&br#"{"probe":true,"i":0}"#[..]);
         send(&producer, record)?;
     }
     wait_delivered(&producer);
@@ -124,10 +132,10 @@ pub(crate) fn wait_delivered(producer: &BaseProducer) {
 }
 
 /// Writes the load.
-pub(crate) fn load(brokers: &str, topic: &str, records: u64, size: usize) -> Result<()> {
+pub(crate) fn load(brokers: &str, topic: &str, records: u64, size: usize, keys: u64) -> Result<()> {
     let producer = producer(brokers)?;
     for i in 0..records {
-        let record = Record::new(i, size);
+        let record = Record::new(i, size, keys);
         send(&producer, BaseRecord::to(topic).key(record.key.as_bytes()).payload(record.value.as_bytes()))?;
         if i % 500 == 0 {
             producer.poll(Duration::ZERO);
@@ -236,11 +244,11 @@ mod tests {
 
     #[test]
     fn a_record_has_its_size_and_tells_its_number() {
-        let record = Record::new(999_999, 100);
+        let record = Record::new(999_999, 100, KEYS);
         assert_eq!(record.value.len(), 100);
         assert!(serde_json::from_str::<serde_json::Value>(&record.value).is_ok(), "{}", record.value);
         assert_eq!(number(Some(record.value.as_bytes())), Some(999_999));
-        assert_eq!(number(Some(br#"{"probe":1}"#)), None);
+        assert_eq!(number(Some(br#"{"probe":true,"i":0}"#)), None);
         assert_eq!(number(None), None);
     }
 }

@@ -1,13 +1,15 @@
 //! Wattle beside a plain librdkafka loop and Kafka Streams, in one run on one real broker.
 //!
-//! `compare`, `batch_size` and `partitions` say what is measured in which order; `throughput` and `latency` measure one contender,
+//! `compare`, `count`, `batch_size` and `partitions` say what is measured in which order; `throughput` and `latency` measure one contender,
 //! which is a process of its own (`contender`, `process`) between topics of our own broker (`scratch`, `broker`, `kafka`).
 
 mod args;
 mod batch_size;
+mod bound;
 mod broker;
 mod compare;
 mod contender;
+mod count;
 mod kafka;
 mod kit;
 mod latency;
@@ -16,6 +18,7 @@ mod partitions;
 mod process;
 mod raw;
 mod report;
+mod row;
 mod scratch;
 mod setting;
 mod stats;
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Some(Command::RawLoop(args)) => raw::run(&args).map(|()| true),
         _ if cfg!(debug_assertions) => Err("a debug build measures nothing of use: run it with --release".into()),
+        Some(Command::Count(args)) => count::run(&args),
         Some(Command::BatchSize(args)) => batch_size::run(&args),
         Some(Command::Takeover(args)) => takeover::run(&args),
         Some(Command::Partitions(args)) => partitions::run(&args),

@@ -9,8 +9,8 @@ use rdkafka::producer::{BaseRecord, Producer};
 use serde_json::Value;
 
 use crate::args::{LoadArgs, PartitionsArgs};
-use crate::contender::{self, Job, Kind};
-use crate::kafka::{self, Ledger, Reader, Record};
+use crate::contender::{Contender, Job, Kind};
+use crate::kafka::{self, KEYS, Reader, Record};
 use crate::process::{Footprint, Process};
 use crate::report::{Table, list, number};
 use crate::setting::Setting;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &PartitionsArgs) -> Result<bool> {
     }
     let before = machine::load_average();
     let load = LoadArgs { records: args.rate * args.seconds, size: SIZE, rounds: args.rounds };
-    let setting = Setting::start(&args.only, &load)?;
+    let setting = Setting::start(args.only.iter().copied(), &load)?;
     let cells: Vec<_> =
         args.only.iter().flat_map(|kind| args.partitions.iter().map(|partitions| (*kind, *partitions))).collect();
     if let Some((kind, partitions)) = cells.first() {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &PartitionsArgs) -> Result<bool> {
     for round in 0..args.rounds {
         for ((kind, partitions), runs) in cells.iter().zip(&mut runs) {
             let costs = measure(&setting, *kind, &format!("{kind}-{partitions}-{round}"), *partitions, args)?;
-            eprintln!("{}, partitions {partitions}: {costs}", kind.title());
+            eprintln!("{}, partitions {partitions}: {costs}", kind.label());
             runs.push(costs);
         }
     }
@@ -84,7 +84,7 @@ fn measure(setting: &Setting, kind: Kind, name: &str, partitions: i32, args: &Pa
     let job = Job { name, input: &input, output: &output, partitions, max_poll_records: None };
 
     let began = Instant::now();
-    let mut process = contender::start(setting, kind, &job)?;
+    let mut process = kind.start(setting, &job)?;
     let [tasks, records] = wait_started(&mut process, &reader, partitions, began)?;
     thread::sleep(SETTLE);
     let idle = watch(&process, || {
@@ -98,10 +98,7 @@ fn measure(setting: &Setting, kind: Kind, name: &str, partitions: i32, args: &Pa
     let stop = asked.elapsed().as_secs_f64();
 
     drop(reader);
-    let ledger = Ledger::of(brokers, &output, setting.load.records)?;
-    if !ledger.is_exact() {
-        return Err(format!("not exactly once: {ledger}").into());
-    }
+    kind.check(brokers, &output, setting.load.records)?;
     for topic in [&input, &output] {
         kafka::delete_topic(brokers, topic)?;
     }
@@ -169,7 +166,7 @@ fn produce(brokers: &str, topic: &str, args: &PartitionsArgs) -> Result<()> {
     for i in 0..args.rate * args.seconds {
         let due = began + Duration::from_secs(1) * u32::try_from(i)? / u32::try_from(args.rate)?;
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        let record = Record::new(i, usize::try_from(SIZE)?);
+        let record = Record::new(i, usize::try_from(SIZE)?, KEYS);
         kafka::send(&producer, BaseRecord::to(topic).key(record.key.as_bytes()).payload(record.value.as_bytes()))?;
         producer.poll(Duration::ZERO);
     }
@@ -208,7 +205,7 @@ fn table(cells: &[(Kind, i32)], runs: &[Vec<Costs>]) -> Table {
     for ((kind, partitions), runs) in cells.iter().zip(runs) {
         let of = |value: &dyn Fn(&Costs) -> f64, decimals| number(median(runs.iter().map(value)), decimals);
         table.row(vec![
-            kind.title().to_owned(),
+            kind.label().to_owned(),
             partitions.to_string(),
             of(&|costs| costs.idle.footprint.threads as f64, 0),
             of(&|costs| costs.idle.footprint.descriptors as f64, 0),

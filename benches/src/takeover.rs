@@ -19,9 +19,8 @@ use rdkafka::producer::{BaseRecord, Producer};
 use crate::Result;
 use crate::args::TakeoverArgs;
 use crate::broker;
-use crate::contender::Kind;
 use crate::kafka::{self, Reader};
-use crate::kit::Kit;
+use crate::kit::{Kit, Program};
 use crate::process::Process;
 use crate::report::Table;
 use crate::scratch::Scratch;
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &TakeoverArgs) -> Result<bool> {
     let scratch = Scratch::new()?;
     let wattle = match &args.wattle {
         Some(wattle) => wattle.clone(),
-        None => Kit::prepare(&[Kind::Pipeline], &scratch)?.wattle,
+        None => Kit::prepare(&[Program::Wattle], &scratch)?.wattle(),
     };
     eprintln!("starting Kafka {}", broker::KAFKA_VERSION);
     let brokers = broker::start(&scratch)?;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::contender::{self, Commits, Job, Kind};
-use crate::kafka::{self, Ledger, Reader};
+use crate::contender::{self, Commits, Contender, Job};
+use crate::kafka::{self, Reader};
 use crate::process::{Process, Usage};
 use crate::setting::Setting;
 
@@ -21,30 +21,29 @@ pub(crate) struct Throughput {
     pub(crate) commits: Option<Commits>,
 }
 
-/// Runs `kind` from the load over so many partitions to a new topic. Every record must be there once, or it is an error.
+/// Runs a contender from the load over so many partitions to a new topic. What it makes of the load must be right, or it is an error.
 pub(crate) fn measure(
     setting: &Setting,
-    kind: Kind,
+    contender: impl Contender,
     name: &str,
     partitions: i32,
     max_poll_records: Option<u64>,
 ) -> Result<Throughput> {
     let (brokers, load) = (&setting.brokers, &setting.load);
-    let (input, output) = (Setting::input(partitions), format!("{name}-out"));
+    let (input, output) = (Setting::input(partitions, contender.keys()), format!("{name}-out"));
     kafka::create_topic(brokers, &output, partitions)?;
     let reader = Reader::new(brokers, &output)?;
     reader.read_to_end(|_| {})?;
     let job = Job { name, input: &input, output: &output, partitions, max_poll_records };
-    let mut process = contender::start(setting, kind, &job)?;
+    let mut process = contender.start(setting, &job)?;
     let took = watch(&reader, load.records, &mut process)?;
     let usage = process.usage()?;
     let commits = contender::commits(&process.stop()?);
     drop(reader);
-    let ledger = Ledger::of(brokers, &output, load.records)?;
-    if !ledger.is_exact() {
-        return Err(format!("not exactly once: {ledger}").into());
+    contender.check(brokers, &output, load.records)?;
+    for topic in [output].iter().chain(&contender.own_topics(name)) {
+        kafka::delete_topic(brokers, topic)?;
     }
-    kafka::delete_topic(brokers, &output)?;
     Ok(Throughput { rate: load.records as f64 / took.as_secs_f64(), usage, commits })
 }
 

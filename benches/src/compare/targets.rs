@@ -1,7 +1,9 @@
 //! What Wattle is held to.
 
-use super::rows::{Row, Section, ratio};
+use super::section::Section;
+use crate::bound::Bound::{self, AtLeast, AtMost};
 use crate::contender::Kind;
+use crate::row::{Row, ratio};
 
 /// What one contender has to reach with one number of partitions.
 struct Target {
@@ -10,17 +12,9 @@ struct Target {
     partitions: i32,
     what: &'static str,
     /// From the contender's row and all that was measured.
-    value: fn(&Row, &Section, &[Section]) -> Option<f64>,
+    value: fn(&Row<Kind>, &Section, &[Section]) -> Option<f64>,
     bound: Bound,
 }
-
-#[derive(Clone, Copy)]
-enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-use Bound::{AtLeast, AtMost};
 
 /// At full load a commit carries a whole batch, and takes the time that its records take; so a commit's own time is that at the steady
 /// rate.
@@ -44,37 +38,37 @@ const fn target(
     scope: &'static str,
     partitions: i32,
     what: &'static str,
-    value: fn(&Row, &Section, &[Section]) -> Option<f64>,
+    value: fn(&Row<Kind>, &Section, &[Section]) -> Option<f64>,
     bound: Bound,
 ) -> Target {
     Target { scope, partitions, what, value, bound }
 }
 
-fn of_loop(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+fn of_loop(row: &Row<Kind>, section: &Section, _: &[Section]) -> Option<f64> {
     ratio(row.rate(), section.find(Kind::Raw).and_then(Row::rate))
 }
 
-fn of_streams(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+fn of_streams(row: &Row<Kind>, section: &Section, _: &[Section]) -> Option<f64> {
     ratio(row.cpu(), section.find(Kind::Kstreams).and_then(Row::cpu))
 }
 
-fn p50_of_loops(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+fn p50_of_loops(row: &Row<Kind>, section: &Section, _: &[Section]) -> Option<f64> {
     ratio(row.p50(), section.find(Kind::RawEach).and_then(Row::p50))
 }
 
-fn p99_of_loops(row: &Row, section: &Section, _: &[Section]) -> Option<f64> {
+fn p99_of_loops(row: &Row<Kind>, section: &Section, _: &[Section]) -> Option<f64> {
     ratio(row.p99(), section.find(Kind::RawEach).and_then(Row::p99))
 }
 
-fn of_four(row: &Row, _: &Section, all: &[Section]) -> Option<f64> {
+fn of_four(row: &Row<Kind>, _: &Section, all: &[Section]) -> Option<f64> {
     let four = all.iter().find(|section| section.partitions == 4)?;
-    ratio(row.rate(), four.find(row.kind).and_then(Row::rate))
+    ratio(row.rate(), four.find(row.contender).and_then(Row::rate))
 }
 
 /// A line for every target of every Wattle row: met, missed, or not measured.
 pub(super) fn lines(sections: &[Section]) -> Vec<String> {
     let mut kinds: Vec<Kind> = Vec::new();
-    for kind in sections.iter().flat_map(|section| &section.rows).map(|row| row.kind) {
+    for kind in sections.iter().flat_map(|section| &section.rows).map(|row| row.contender) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -91,42 +85,15 @@ impl Target {
         let section = sections.iter().find(|section| section.partitions == self.partitions);
         let value = section.and_then(|section| (self.value)(section.find(kind)?, section, sections));
         let partitions = if self.partitions == 1 { "partition" } else { "partitions" };
-        self.bound.line(&format!("{}, {} {partitions}: {}", kind.title(), self.partitions, self.what), value)
-    }
-}
-
-impl Bound {
-    fn line(self, what: &str, value: Option<f64>) -> String {
-        let (sign, bound) = match self {
-            AtLeast(bound) => ("≥", bound),
-            AtMost(bound) => ("≤", bound),
-        };
-        match value {
-            None => format!("not measured  {what} (target {sign} {bound:.2})"),
-            Some(value) => {
-                let met = match self {
-                    AtLeast(bound) => value >= bound,
-                    AtMost(bound) => value <= bound,
-                };
-                format!("{}  {what} {value:.2} (target {sign} {bound:.2})", if met { "met   " } else { "MISSED" })
-            }
-        }
+        self.bound.line(&format!("{}, {} {partitions}: {}", kind.label(), self.partitions, self.what), value)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::rows::Run;
     use crate::latency::Latency;
-
-    #[test]
-    fn a_bound_itself_meets_its_target() {
-        assert!(AtLeast(0.75).line("x", Some(0.75)).starts_with("met"));
-        assert!(AtLeast(0.75).line("x", Some(0.74)).starts_with("MISSED"));
-        assert!(AtMost(6.0).line("x", Some(6.1)).starts_with("MISSED"));
-        assert!(AtMost(6.0).line("x", None).starts_with("not measured"));
-    }
+    use crate::row::Run;
 
     #[test]
     fn a_target_looks_at_the_row_of_its_partitions() {
@@ -134,7 +101,7 @@ mod tests {
         let sections = [(1, 7.0), (4, 9.0)].map(|(partitions, p50)| {
             let mut section = Section::new(partitions, false);
             let runs = vec![Run { throughput: None, latency: latency(p50) }];
-            section.rows.push(Row { kind: Kind::PipelineWorker, runs, error: None });
+            section.rows.push(Row { contender: Kind::PipelineWorker, runs, error: None });
             section
         });
         let lines = lines(&sections);
