@@ -1,11 +1,12 @@
 //! Clients that are processes of their own, so that they can be killed: this binary, started with private arguments.
 
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, Rebalance};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, ConsumerGroupMetadata, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{Message, OwnedMessage};
 use rdkafka::producer::BaseRecord;
@@ -54,22 +55,29 @@ pub(super) fn run() -> Option<ExitCode> {
     }
 }
 
-/// Counts the times that partitions were taken away.
+/// What the group has told.
 #[derive(Default)]
-struct Revocations(AtomicUsize);
+struct Membership {
+    revocations: AtomicUsize,
+    /// Who we were when the partitions were given. One that is taken later can be nobody's, between two memberships of a process that was slow,
+    /// and a broker takes positions of nobody.
+    token: Mutex<Option<ConsumerGroupMetadata>>,
+}
 
-impl ClientContext for Revocations {}
+impl ClientContext for Membership {}
 
-impl ConsumerContext for Revocations {
-    fn pre_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if matches!(rebalance, Rebalance::Revoke(_)) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+impl ConsumerContext for Membership {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Assign(_) => *self.token.lock().expect("whole") = consumer.group_metadata(),
+            Rebalance::Revoke(_) => drop(self.revocations.fetch_add(1, Ordering::Relaxed)),
+            Rebalance::Error(_) => {}
         }
     }
 }
 
 struct Copier {
-    consumer: BaseConsumer<Revocations>,
+    consumer: BaseConsumer<Membership>,
     writer: Writer,
 }
 
@@ -81,8 +89,7 @@ impl Copier {
         config.set("group.id", group).set("isolation.level", "read_committed").set("enable.auto.commit", "false");
         config.set("auto.offset.reset", "earliest").set("partition.assignment.strategy", "range");
         config.set("session.timeout.ms", "3000").set("heartbeat.interval.ms", "500");
-        let consumer: BaseConsumer<Revocations> =
-            config.create_with_context(Revocations::default()).expect("a consumer");
+        let consumer: BaseConsumer<Membership> = config.create_with_context(Membership::default()).expect("a consumer");
         consumer.subscribe(&[input]).expect("subscribed");
         Copier { consumer, writer }
     }
@@ -106,7 +113,7 @@ impl Copier {
     /// What comes within a tenth of a second. Records of partitions that are taken away meanwhile are somebody else's.
     fn read(&self) -> Vec<OwnedMessage> {
         let (mut batch, begin) = (Vec::new(), Instant::now());
-        let revocations = || self.consumer.context().0.load(Ordering::Relaxed);
+        let revocations = || self.consumer.context().revocations.load(Ordering::Relaxed);
         let mut seen = revocations();
         while batch.len() < BATCH && begin.elapsed() < Duration::from_millis(100) {
             let polled = self.consumer.poll(Duration::from_millis(20));
@@ -136,8 +143,9 @@ impl Copier {
             positions.retain(|(partition, _)| *partition != message.partition());
             positions.push((message.partition(), message.offset() + 1));
         }
-        let token = self.consumer.group_metadata().expect("a member has it");
-        self.writer.positions(&token, batch[0].topic(), &positions)?;
+        let token = self.consumer.context().token.lock().expect("whole");
+        let token = token.as_ref().expect("records come behind an assignment");
+        self.writer.positions(token, batch[0].topic(), &positions)?;
         retry(|| self.writer.commit())
     }
 
