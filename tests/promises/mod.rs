@@ -137,6 +137,8 @@ promises! {
         a_broker_process_that_is_killed_again_and_again_loses_and_doubles_nothing (embedded only: "the command is the broker");
     inspect:
         an_inspection_shows_where_an_application_stands_and_a_reset_lets_it_begin_anew;
+    takeover:
+        a_stopped_flechtwerk_transformer_is_taken_over_in_place;
     night (each scope):
         counts_are_exact_whatever_becomes_of_processes_and_broker (classic only: "the example has no such option");
     state (each scope):

@@ -38,7 +38,7 @@ pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
 pub use metrics::{Metrics, Snapshot};
 pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
 pub use stage::{
-    Clock, Codec, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent, StageError, Stateful,
+    Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent, StageError, Stateful,
     StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
 pub use worker::{Lag, Monitor, PartitionLag, Restore, Stop, Worker};

@@ -288,6 +288,9 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     #[must_use]
     pub fn state(&self, partition: i32, key: impl AsRef<[u8]>) -> Option<T::State> {
         let bytes = self.output.states.committed(partition, key.as_ref())?;
+        if T::State::is_no_state(&bytes) {
+            return None;
+        }
         Some(T::State::decode(&bytes).expect("the stage has written it"))
     }
 }
