@@ -139,6 +139,8 @@ promises! {
         an_inspection_shows_where_an_application_stands_and_a_reset_lets_it_begin_anew;
     takeover:
         a_stopped_flechtwerk_transformer_is_taken_over_in_place;
+    ask:
+        a_process_that_is_asked_answers_what_is_committed;
     night (each scope):
         counts_are_exact_whatever_becomes_of_processes_and_broker (classic only: "the example has no such option");
     state (each scope):

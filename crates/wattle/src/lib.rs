@@ -31,14 +31,14 @@ pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
 };
-pub use error::{Error, Exit};
+pub use error::{Error, Exit, Unanswered};
 pub use extract::{CursorName, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
 pub use metrics::{Metrics, Snapshot};
 pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
 pub use stage::{
-    Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent, StageError, Stateful,
-    StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
+    Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
+    StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
-pub use worker::{Lag, Monitor, PartitionLag, Restore, Stop, Worker};
+pub use worker::{Lag, Monitor, PartitionLag, Restore, States, Stop, Worker};
