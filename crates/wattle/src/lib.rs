@@ -26,7 +26,7 @@ pub mod testing;
 mod worker;
 
 pub use app::{App, AppBuilder};
-pub use application::{Application, ChangelogView, Inspection, MemberView, PositionView};
+pub use application::{Application, ChangelogView, Inspection, LocalState, LocalTask, MemberView, PositionView};
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,

@@ -27,7 +27,7 @@ pub use monitor::{Lag, Monitor, PartitionLag};
 pub use restores::Restore;
 pub(crate) use restores::Restoring;
 pub(crate) use shared::{Router, Shared};
-pub(crate) use startup::{Limits, check_topics, check_transaction_timeout};
+pub(crate) use startup::{ChangelogFacts, Limits, check_topics, check_transaction_timeout};
 pub use stop::Stop;
 
 use crate::config::{GroupProtocol, WorkerConfig};
