@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::state::{assert_counts, start};
+use super::state::{assert_counts, start, start_in};
+use crate::harness::cluster::Isolation::ReadUncommitted;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::transaction::Transaction;
@@ -46,8 +47,57 @@ pub(super) fn an_inspection_shows_where_an_application_stands_and_a_reset_lets_i
     assert_counts(room, &again, 1, 100);
 }
 
+/// The folder of a running process is left alone, and that of a stopped one is read.
+pub(super) fn an_inspection_shows_how_far_local_state_reaches_and_a_reset_removes_it(room: &Room) {
+    let (input, output) = (room.topic("in", 2), room.topic("out", 2));
+    let group = room.cluster().group(&room.group());
+    let local = ["--state-dir", "state"];
+    let inspect = || inspect_with(room, &local)["local"].take();
+    assert!(inspect().is_null(), "there is none yet");
+    room.load(&[&input], 2).send(0..100);
+    let mut process = start_in(room, &input, &output, "state");
+    group.wait_drained(&[&input], PATIENCE);
+    let running = inspect();
+    let owner = running["in_use_by"].as_str().expect("it is in use");
+    assert!(owner.contains(&format!("process {} on", process.pid())), "{owner}");
+    let mut refused = wattle(room, "reset", &[&local[..], &["--execute"]].concat());
+    assert_eq!(refused.wait_exit(PATIENCE), 1);
+    assert!(refused.says(&["W0015", "state folder state is in use by", owner]), "log: {}", refused.stderr());
+    room.load(&[&input], 2).send(100..200);
+    group.wait_drained(&[&input], PATIENCE);
+    process.stop_cleanly();
+
+    let stopped = inspect();
+    assert!(stopped["in_use_by"].is_null());
+    let ends = room.cluster().ends(&format!("{}-changelog", room.group()), ReadUncommitted);
+    for (task, end) in ends.iter().enumerate() {
+        let found = &stopped["tasks"][task];
+        let position = found["position"].as_i64().expect("a position");
+        assert!(position > 50 && position <= *end, "{found} of {end}");
+        assert!(found["distrusted"].is_null() && found["owned_until"].as_i64() > Some(0), "{found}");
+    }
+    let text = done(wattle(room, "inspect", &local));
+    assert_eq!(text.matches("reads on").count(), 2, "{text}");
+    let mut again = start_in(room, &input, &output, "state");
+    again.wait_says(&["task 1 has its state"], PATIENCE);
+    assert!(!again.says(&["is wiped"]), "it is as it was; log: {}", again.stderr());
+    again.stop_cleanly();
+
+    room.cluster().delete_topic(&format!("{}-changelog", room.group()));
+    let text = done(wattle(room, "reset", &local));
+    assert!(text.contains("wipes it: there is no") && text.contains("the folder state with the local state"), "{text}");
+    let folder = room.folder().join("state");
+    assert!(folder.exists(), "nothing was removed yet");
+    done(wattle(room, "reset", &[&local[..], &["--execute"]].concat()));
+    assert!(!folder.exists() && inspect().is_null());
+}
+
 fn inspect(room: &Room) -> Value {
-    serde_json::from_str(&done(wattle(room, "inspect", &["--json"]))).expect("JSON")
+    inspect_with(room, &[])
+}
+
+fn inspect_with(room: &Room, arguments: &[&str]) -> Value {
+    serde_json::from_str(&done(wattle(room, "inspect", &[&["--json"], arguments].concat()))).expect("JSON")
 }
 
 fn wattle(room: &Room, command: &str, arguments: &[&str]) -> Process {

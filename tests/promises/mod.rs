@@ -136,7 +136,12 @@ promises! {
         a_corrupt_journal_is_refused_with_the_byte (embedded only: "the command is the broker"),
         a_broker_process_that_is_killed_again_and_again_loses_and_doubles_nothing (embedded only: "the command is the broker");
     inspect:
-        an_inspection_shows_where_an_application_stands_and_a_reset_lets_it_begin_anew;
+        an_inspection_shows_where_an_application_stands_and_a_reset_lets_it_begin_anew,
+        an_inspection_shows_how_far_local_state_reaches_and_a_reset_removes_it;
+    takeover:
+        a_stopped_flechtwerk_transformer_is_taken_over_in_place;
+    ask:
+        a_process_that_is_asked_answers_what_is_committed;
     night (each scope):
         counts_are_exact_whatever_becomes_of_processes_and_broker (classic only: "the example has no such option");
     state (each scope):

@@ -28,7 +28,7 @@ pub(super) fn start(room: &Room, input: &str, output: &str) -> Process {
     start_example(room, "count", input, output, &[])
 }
 
-fn start_in(room: &Room, input: &str, output: &str, folder: &str) -> Process {
+pub(super) fn start_in(room: &Room, input: &str, output: &str, folder: &str) -> Process {
     start_example(room, "count", input, output, &["--state-dir".to_owned(), folder.to_owned()])
 }
 

@@ -42,10 +42,12 @@ Records of open and aborted transactions are not shown, no consumer group is use
 
 const AFTER_INSPECT: &str = "\
 Nothing is joined, fenced or changed by looking. The changelog is read to its end, which takes its time where it is long. A lag counts \
-the markers of transactions as well.";
+the markers of transactions as well.
+
+With --state-dir it also shows how far the local state of each task reaches, and whether a start would trust it. While a process has the folder, only that is said; and a process that is started at the moment of the look is refused.";
 
 const AFTER_RESET: &str = "\
-It is refused while the group has members. What was written to output topics stays: an application that begins anew writes it again.";
+It is refused while the group has members, or while a process has the folder of --state-dir; without that option, a start finds by itself that the local state does not fit any more. What was written to output topics stays: an application that begins anew writes it again.";
 
 /// Processes Kafka streams exactly once: the position of a record commits in the same transaction as its results.
 #[derive(Debug, Parser)]
@@ -127,6 +129,9 @@ pub(crate) struct Target {
     /// Its changelog topic [default: APPLICATION-changelog]
     #[arg(long, value_name = "TOPIC")]
     pub(crate) changelog: Option<String>,
+    /// The folder in which a process of it on this machine keeps its local state
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) brokers: Brokers,
     /// A file with further librdkafka properties, one key=value a line, for example for TLS and SASL
@@ -142,7 +147,7 @@ pub(crate) struct InspectArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the state of every key instead, as JSON, one object a line
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "state_dir"])]
     pub(crate) states: bool,
 }
 

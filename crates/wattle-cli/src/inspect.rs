@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use wattle::{Application, Exit, Inspection};
+use wattle::{Application, Exit, Inspection, LocalState};
 use wattle_pipeline::EMBEDDED;
 
 use crate::args::{InspectArgs, ResetArgs, Target};
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::json::state_line;
 use crate::status::Status;
 use crate::tail::client_file;
+use crate::text::iso;
 
 /// Prints positions, changelog and members, or the states themselves.
 pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
@@ -24,7 +25,7 @@ pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option
         })?;
         return print(&lines);
     }
-    let found = application.inspect()?;
+    let found = look(&application, &args.target)?;
     if args.json {
         let text = serde_json::to_string(&found).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         return print(&format!("{text}\n"));
@@ -35,9 +36,12 @@ pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option
 /// Says what a reset would remove, and with `--execute` removes it.
 pub(crate) fn reset(args: &ResetArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
     let application = open(&args.target, status, embedded)?;
-    let found = application.inspect()?;
-    if found.positions.is_empty() && found.changelog.is_empty() {
-        return print(&format!("{}: neither positions nor a changelog; there is nothing to reset\n", found.group));
+    let found = look(&application, &args.target)?;
+    if found.positions.is_empty() && found.changelog.is_empty() && found.local.is_none() {
+        return print(&format!(
+            "{}: neither positions, nor a changelog, nor local state; there is nothing to reset\n",
+            found.group
+        ));
     }
     let mut text = describe(&found);
     if !args.execute {
@@ -46,10 +50,18 @@ pub(crate) fn reset(args: &ResetArgs, status: &Status, embedded: &mut Option<Emb
         text.push_str("Outputs stay as they are. Nothing is removed without  --execute\n");
         return print(&text);
     }
-    application.reset()?;
+    application.reset(args.target.state_dir.as_deref())?;
     text.push_str("\nRemoved\n");
     write_plan(&mut text, &found);
     print(&text)
+}
+
+fn look(application: &Application, target: &Target) -> Result<Inspection, Failure> {
+    let mut found = application.inspect()?;
+    if let Some(folder) = &target.state_dir {
+        found.local = application.local(folder)?;
+    }
+    Ok(found)
 }
 
 fn open(target: &Target, status: &Status, embedded: &mut Option<Embedded>) -> Result<Application, Failure> {
@@ -74,6 +86,9 @@ fn write_plan(text: &mut String, found: &Inspection) {
         let topic = &found.changelog_topic;
         writeln!(text, "  the topic {topic} with the state of {keys} keys: a start creates it again")
             .expect(INFALLIBLE);
+    }
+    if let Some(LocalState { folder, .. }) = &found.local {
+        writeln!(text, "  the folder {} with the local state", folder.display()).expect(INFALLIBLE);
     }
 }
 
@@ -112,7 +127,26 @@ fn describe(found: &Inspection) -> String {
         ["changelog", "keys", "bytes", "timers and cursors", "records", "open transaction"],
         rows.collect(),
     );
+    if let Some(local) = &found.local {
+        describe_local(&mut text, local);
+    }
     text
+}
+
+fn describe_local(text: &mut String, local: &LocalState) {
+    write!(text, "\nlocal state in {}: ", local.folder.display()).expect(INFALLIBLE);
+    if let Some(owner) = &local.in_use_by {
+        writeln!(text, "in use by {owner}; it can be read once that process has ended").expect(INFALLIBLE);
+        return;
+    }
+    writeln!(text, "{} tasks", local.tasks.len()).expect(INFALLIBLE);
+    let rows = local.tasks.iter().map(|one| {
+        let text = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let owned = one.owned_until.map_or_else(|| "-".to_owned(), iso);
+        let start = one.distrusted.as_ref().map_or_else(|| "reads on".to_owned(), |why| format!("wipes it: {why}"));
+        [one.task.to_string(), text(one.position), owned, start]
+    });
+    table(text, ["task", "position in the changelog", "owned until", "a start"], rows.collect());
 }
 
 /// Columns as wide as their widest cell; nothing where there are no rows.

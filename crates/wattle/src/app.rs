@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::config::{Compression, Delivery, GroupProtocol, StartFrom, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::stage::{Stateful, StatefulTransformer, Transformer};
-use crate::worker::{Monitor, Stop, Worker};
+use crate::worker::{Monitor, States, Stop, Worker};
 
 /// An application: one stage over some topics, exactly once. Start the same program several times and the processes share the partitions.
 ///
@@ -52,6 +52,14 @@ impl<S: Transformer> App<S> {
     /// See [`Error`]. Whatever was not committed is processed again by the next run.
     pub fn run(self, stop: &Stop) -> Result<(), Error> {
         self.0.run(stop)
+    }
+}
+
+impl<T: StatefulTransformer> App<Stateful<T>> {
+    /// The committed states of this process's tasks, to be asked for from other threads.
+    #[must_use]
+    pub fn states(&self) -> States<T::State> {
+        States::new(self.0.monitor().desk)
     }
 }
 

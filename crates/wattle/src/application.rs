@@ -1,6 +1,9 @@
 //! What a cluster holds of an application, looked at from outside: for an operator who asks where it stands, or wants it to begin anew.
 
+mod local;
+
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::time::Duration;
 
 use rdkafka::error::RDKafkaErrorCode as Code;
@@ -9,8 +12,9 @@ use serde::Serialize;
 use crate::config::ClientProperties;
 use crate::error::Error;
 use crate::kafka::{self, Admin, Changelog, GroupView, Holder, TopicPartition, Until};
-use crate::state::is_reserved;
+use crate::state::{StateFolder, is_reserved};
 use crate::worker::Stop;
+pub use local::{LocalState, LocalTask};
 
 /// One question to the broker.
 const ASK: Duration = Duration::from_secs(10);
@@ -43,6 +47,9 @@ pub struct Inspection {
     pub changelog: Vec<ChangelogView>,
     /// The changelog's topic, whether it is there or not.
     pub changelog_topic: String,
+    /// What [`Application::local`] found, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local: Option<LocalState>,
 }
 
 /// A member of the group.
@@ -155,6 +162,7 @@ impl Application {
             positions: self.positions(&topics)?,
             changelog: (0..partitions).map(|partition| self.changelog(partition)).collect::<Result<_, _>>()?,
             changelog_topic: self.changelog.topic.clone(),
+            local: None,
         })
     }
 
@@ -173,12 +181,16 @@ impl Application {
         Ok(())
     }
 
-    /// Makes the application begin anew: removes the positions of its group, then its changelog. Outputs stay.
+    /// Makes the application begin anew: removes the positions of its group, then its changelog, then the folder with a process's local state, if one is
+    /// given and there. Outputs stay.
     ///
     /// # Errors
-    /// [`Error::Topics`] while the group has members. One that comes half way leaves no positions beside a state or without it, at which a
+    /// [`Error::Topics`] while the group has members; [`Error::StateFolder`] while a process has the folder, and [`Error::Config`] where it is another
+    /// application's: nothing is removed then. One that comes half way leaves no positions beside a state or without it, at which a
     /// start is refused or begins anew: the same call goes on.
-    pub fn reset(&self) -> Result<(), Error> {
+    pub fn reset(&self, state_dir: Option<&Path>) -> Result<(), Error> {
+        // Held until the end, so that no process takes it up in between.
+        let folder = state_dir.map(|path| self.folder(path)).transpose()?.flatten();
         let group = self.view.group(ASK).map_err(|source| self.failed("ask for the group", source))?;
         if !group.members.is_empty() {
             let members: Vec<_> =
@@ -191,7 +203,7 @@ impl Application {
         if self.admin.cluster()?.topics.contains_key(&self.changelog.topic) {
             self.admin.delete_topic(&self.changelog.topic)?;
         }
-        Ok(())
+        folder.map_or(Ok(()), StateFolder::remove)
     }
 
     fn positions(&self, topics: &BTreeMap<String, i32>) -> Result<Vec<PositionView>, Error> {

@@ -158,6 +158,15 @@ pub enum Error {
         /// Process id, host and application id, as it has written them.
         owner: String,
     },
+    /// A question about a state has no answer.
+    #[error("the state of {of} cannot be asked for: {why}")]
+    Query {
+        /// The task.
+        of: String,
+        /// Why not.
+        #[source]
+        why: Unanswered,
+    },
     /// The state on disk does not work, and cannot be built anew.
     #[error(
         "task {task}: its state on disk could not be {what}: {reason}. Nothing is lost: the changelog has it. Make the disk writable, and free if it \
@@ -237,6 +246,30 @@ pub enum Error {
     },
 }
 
+/// Why a question about a state ([`States`](crate::States)) has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unanswered {
+    /// The task is not in this process.
+    #[error("this process does not have it: another one has, or the application does not run here")]
+    NotOurs,
+    /// It is, and does not run yet.
+    #[error("it is starting, and reads what is committed; ask again")]
+    Starting,
+    /// Its lane has not come to answer.
+    #[error("it has not answered within {} s: it is starting, or busy with a batch; ask again", within.as_secs())]
+    Late {
+        /// How long was waited.
+        within: Duration,
+    },
+    /// The state is there, and is not what the type says, or the disk fails.
+    #[error("it cannot be read: {reason}")]
+    Unreadable {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
 /// What a caller does about an error: the CLI's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -280,6 +313,7 @@ impl Error {
             Error::StateFolder { .. } => "W0015",
             Error::State { .. } => "W0016",
             Error::Stage { .. } => "W0017",
+            Error::Query { .. } => "W0018",
             Error::Panic { .. } => return None,
         })
     }

@@ -26,19 +26,19 @@ pub mod testing;
 mod worker;
 
 pub use app::{App, AppBuilder};
-pub use application::{Application, ChangelogView, Inspection, MemberView, PositionView};
+pub use application::{Application, ChangelogView, Inspection, LocalState, LocalTask, MemberView, PositionView};
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
 };
-pub use error::{Error, Exit};
+pub use error::{Error, Exit, Unanswered};
 pub use extract::{CursorName, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
 pub use metrics::{Metrics, Snapshot};
 pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
 pub use stage::{
-    Clock, Codec, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent, StageError, Stateful,
-    StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
+    Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
+    StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
-pub use worker::{Lag, Monitor, PartitionLag, Restore, Stop, Worker};
+pub use worker::{Lag, Monitor, PartitionLag, Restore, States, Stop, Worker};

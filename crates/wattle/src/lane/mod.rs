@@ -30,7 +30,7 @@ use crate::state::now_ms;
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::skipped::SkipLog;
 use crate::task::{Lifecycle, Task, positions};
-use crate::worker::{Incarnation, Router, Shared, Stop};
+use crate::worker::{Incarnation, Question, Router, Shared, Stop};
 use commit::Outcome;
 use starter::{Report, Starter, Waits};
 
@@ -43,6 +43,8 @@ const TURN: usize = 512;
 pub(crate) enum Command {
     /// A task is ours. Its partitions are paused.
     Start { task: i32, incarnation: Incarnation, cancel: Stop },
+    /// What is the committed state of a key?
+    Ask(Question),
     /// End; nothing is ours any more.
     Close,
 }
@@ -160,6 +162,7 @@ impl<S: Transformer> Lane<S> {
         loop {
             match self.inbox.try_recv() {
                 Ok(Command::Start { task, incarnation, cancel }) => self.expect(task, incarnation, cancel),
+                Ok(Command::Ask(question)) => self.answer(&question),
                 Ok(Command::Close) | Err(TryRecvError::Disconnected) => return true,
                 Err(TryRecvError::Empty) => break,
             }

@@ -3,17 +3,38 @@
 use std::time::{Duration, Instant};
 
 use super::Lane;
-use crate::error::Error;
+use crate::error::{Error, Unanswered};
 use crate::kafka;
 use crate::stage::Transformer;
 use crate::state::{StoreFailed, now_ms};
 use crate::task::Lifecycle;
+use crate::worker::Question;
 
 /// How often a store is told that it is still ours, where no commit does so; less often where that would be a burden.
 const OWN: Duration = Duration::from_secs(120);
 const OWN_LEAST: Duration = Duration::from_secs(1);
 
 impl<S: Transformer> Lane<S> {
+    /// Answers a question from another thread. No batch is under way here: what a store has is what is committed, also after a batch whose
+    /// outcome is not known, since its task starts anew then.
+    pub(super) fn answer(&self, Question { task, key, reply }: &Question) {
+        let (shared, states) = (&self.shared, &self.output.states);
+        let runs = |known: &crate::task::Task<_>| {
+            known.lifecycle() == Lifecycle::Running && shared.assignment.is_current(*task, known.incarnation)
+        };
+        let answer = if !shared.assignment.owns(*task) {
+            Err(Unanswered::NotOurs)
+        } else if self.tasks.get(task).is_some_and(runs) {
+            let state = states.committed(*task, key);
+            let state = state.map(|state| state.map(|bytes| bytes.to_vec()));
+            state.map_err(|reason| Unanswered::Unreadable { reason: reason.to_string() })
+        } else {
+            Err(Unanswered::Starting)
+        };
+        // Who has asked may have given up.
+        drop(reply.send(answer));
+    }
+
     /// Says to the stores of running tasks that nobody else has written to their changelogs.
     pub(super) fn own_stores(&mut self) -> Result<(), Error> {
         let shared = self.shared.clone();

@@ -38,6 +38,14 @@ pub trait Codec: Sized {
     /// # Errors
     /// Where the bytes are no such value. Leave their contents out of the text: it is logged.
     fn decode(bytes: &[u8]) -> Result<Self, StageError>;
+
+    /// Whether these bytes mean that the key has no state: they are not decoded, and to set a state that has them deletes it. Only
+    /// [`FlechtwerkJson`](super::FlechtwerkJson) has such bytes.
+    #[doc(hidden)]
+    fn is_no_state(bytes: &[u8]) -> bool {
+        let _ = bytes;
+        false
+    }
 }
 
 impl<T: Serialize + DeserializeOwned> Codec for T {

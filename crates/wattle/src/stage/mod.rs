@@ -2,6 +2,7 @@
 
 mod codec;
 mod emit;
+mod flechtwerk;
 mod invalid;
 mod lifecycle;
 mod stateful;
@@ -11,6 +12,7 @@ mod transformer;
 pub use codec::{Codec, Raw};
 pub(crate) use emit::Mark;
 pub use emit::{Message, Output, Sent};
+pub use flechtwerk::FlechtwerkJson;
 pub use invalid::{Invalid, OnInvalid, Part};
 pub(crate) use lifecycle::Opened;
 pub use stateful::{Next, Stateful, StatefulTransformer};

@@ -164,7 +164,7 @@ impl<T: StatefulTransformer> Transformer for Stateful<T> {
 }
 
 fn read_state<T: StatefulTransformer>(out: &Output) -> Result<Option<T::State>, StageError> {
-    let state = out.state().map(T::State::decode).transpose();
+    let state = out.state().filter(|bytes| !T::State::is_no_state(bytes)).map(T::State::decode).transpose();
     state.map_err(|reason| StageError::new(format!("the state of its key cannot be read: {reason}")))
 }
 
@@ -176,6 +176,9 @@ impl<T: StatefulTransformer> Stateful<T> {
             Next::Set(state) => {
                 let mut bytes = Vec::new();
                 state.encode(&mut bytes)?;
+                if T::State::is_no_state(&bytes) {
+                    return self.keep(Next::Delete, out);
+                }
                 if bytes.is_empty() {
                     return Err(StageError::new(
                         "the new state of its key has no bytes, which means that there is none",

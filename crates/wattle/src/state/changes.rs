@@ -257,9 +257,12 @@ impl TaskStates {
         self.tasks.keys().copied().collect()
     }
 
-    /// The committed state of a key of a task.
-    pub(crate) fn committed(&self, task: i32, key: &[u8]) -> Option<Value<'_>> {
-        self.read(task, key)
+    /// The committed state of a key of a task, whatever the batch has changed.
+    ///
+    /// # Errors
+    /// As those of [`Store::get`].
+    pub(crate) fn committed(&self, task: i32, key: &[u8]) -> Result<Option<Value<'_>>, Failed> {
+        self.tasks.get(&task).map_or(Ok(None), |task| task.store.get(key))
     }
 
     /// Takes a task's store away, without what the batch has changed.
@@ -335,7 +338,7 @@ mod tests {
         states.set(b"kept", None, 0);
         states.settle();
         states.commit(&Ends::from([(1, Position(7))]), 5).expect("memory takes it");
-        assert!(states.get(b"kept").is_none() && states.committed(1, b"kept").is_none());
+        assert!(states.get(b"kept").is_none() && states.committed(1, b"kept").is_ok_and(|value| value.is_none()));
         let checkpoint = |task: i32| states.tasks[&task].store.checkpoint();
         assert_eq!(checkpoint(1), Some(Checkpoint { position: Position(7), owned_until: 5 }));
         assert_eq!(checkpoint(0), Some(START), "nothing was changed there");
@@ -405,7 +408,9 @@ mod tests {
         }
         let failures = states.commit(&Ends::new(), 5).expect_err("the disk is full");
         assert_eq!(failures.iter().map(|failure| failure.task).collect::<Vec<_>>(), [1]);
-        assert!(states.is_open(0) && !states.is_open(1) && states.committed(0, b"new").is_some());
+        assert!(
+            states.is_open(0) && !states.is_open(1) && states.committed(0, b"new").is_ok_and(|value| value.is_some())
+        );
         let own = |states: &mut TaskStates, task| states.own(task, Duration::ZERO, |_| false, 9);
         own(&mut states, 0).expect("memory takes it");
         states.open(1, Box::new(Broken));

@@ -74,9 +74,7 @@ impl Disk {
     fn read(&mut self) -> fjall::Result<()> {
         let misfit = |why: String| Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why).into());
         let files = Files::open(&self.path, self.cache_bytes)?;
-        let (origin, checkpoint) = (files.states.get(ORIGIN)?, files.states.get(CHECKPOINT)?);
-        let origin = origin.and_then(|bytes| serde_json::from_slice::<Origin>(&bytes).ok());
-        let (Some(origin), Some(checkpoint)) = (origin, checkpoint.as_deref().and_then(decode)) else {
+        let Some((origin, checkpoint)) = files.facts()? else {
             return misfit("it has no checkpoint".to_owned());
         };
         if let Some(why) = origin.differs(&self.origin) {
@@ -84,6 +82,15 @@ impl Disk {
         }
         (self.files, self.checkpoint) = (Some(files), Some(checkpoint));
         Ok(())
+    }
+
+    /// Whose store is at `path`, and how far it reaches. It stays as it is.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub(crate) fn look(path: &Path) -> Result<(Origin, Checkpoint), Failed> {
+        let files = Files::open(path, 1 << 20).map_err(failed)?;
+        files.facts().map_err(failed)?.ok_or_else(|| Failed("it has no checkpoint".to_owned()))
     }
 
     fn write(&mut self, changes: &[ChangeRef<'_>], checkpoint: Checkpoint) -> fjall::Result<()> {
@@ -117,6 +124,13 @@ impl Files {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(8 << 20);
         let states = database.keyspace("states", options)?;
         Ok(Files { states, database })
+    }
+
+    /// What the store says of itself.
+    fn facts(&self) -> fjall::Result<Option<(Origin, Checkpoint)>> {
+        let (origin, checkpoint) = (self.states.get(ORIGIN)?, self.states.get(CHECKPOINT)?);
+        let origin = origin.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Ok(origin.zip(checkpoint.as_deref().and_then(decode)))
     }
 }
 
@@ -181,7 +195,7 @@ impl Store for Disk {
 
 impl Origin {
     /// Why a store of this origin is not one of `ours`.
-    fn differs(&self, ours: &Origin) -> Option<String> {
+    pub(crate) fn differs(&self, ours: &Origin) -> Option<String> {
         let say = |what: &str, there: &dyn std::fmt::Display, here: &dyn std::fmt::Display| {
             Some(format!("it is of the {what} {there}, not {here}"))
         };

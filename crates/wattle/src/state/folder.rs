@@ -7,6 +7,7 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -25,30 +26,82 @@ impl StateFolder {
     /// # Errors
     /// [`Error::StateFolder`] where another process has it; [`Error::Io`].
     pub(crate) fn open(path: &Path, application: &str) -> Result<Self, Error> {
-        let failed = |what: &str, path: &Path| {
-            let what = format!("{what} {}", path.display());
-            move |source| Error::Io { what, source }
-        };
         fs::create_dir_all(path).map_err(failed("create the state folder", path))?;
         let file = path.join("lock");
         let lock = File::options().write(true).create(true).truncate(false).open(&file);
-        let lock = lock.map_err(failed("open", &file))?;
+        let this = Self::locked(path, lock.map_err(failed("open", &file))?)?;
         let owner = path.join("owner");
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::Error(source)) => return Err(failed("lock", &file)(source)),
-            Err(TryLockError::WouldBlock) => {
-                let owner = fs::read_to_string(&owner).unwrap_or_default();
-                return Err(Error::StateFolder { path: path.to_owned(), owner: owner.trim().to_owned() });
-            }
-        }
         let host = nix::unistd::gethostname().unwrap_or_default();
         let text =
             format!("process {} on {}, application id {application}\n", std::process::id(), host.to_string_lossy());
         // Renamed into its place, so that who is refused reads all of it.
         let new = path.join("owner.new");
         fs::write(&new, text).and_then(|()| fs::rename(&new, &owner)).map_err(failed("write", &owner))?;
-        Ok(StateFolder { path: path.to_owned(), _lock: lock })
+        Ok(this)
+    }
+
+    /// Locks one that is there, and changes nothing in it; `None` where there is none.
+    ///
+    /// # Errors
+    /// As those of [`StateFolder::open`]; [`Error::Config`] where it is a folder for something else.
+    pub(crate) fn existing(path: &Path) -> Result<Option<Self>, Error> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let file = path.join("lock");
+        match File::open(&file) {
+            Ok(lock) => Self::locked(path, lock).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let problem = format!("state_dir {} is no folder of states: it has no file lock", path.display());
+                Err(Error::Config { problems: vec![problem] })
+            }
+            Err(source) => Err(failed("open", &file)(source)),
+        }
+    }
+
+    fn locked(path: &Path, lock: File) -> Result<Self, Error> {
+        match lock.try_lock() {
+            Ok(()) => Ok(StateFolder { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::Error(source)) => Err(failed("lock", &path.join("lock"))(source)),
+            Err(TryLockError::WouldBlock) => Err(Error::StateFolder { path: path.to_owned(), owner: owner(path) }),
+        }
+    }
+
+    /// Who has it, or had it last: process id, host and application id.
+    pub(crate) fn owner(&self) -> String {
+        owner(&self.path)
+    }
+
+    /// The tasks that have a store here.
+    pub(crate) fn tasks(&self) -> Result<Vec<i32>, Error> {
+        let mut tasks = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed("read", &self.path))? {
+            let name = entry.map_err(failed("read", &self.path))?.file_name();
+            tasks.extend(name.to_str().and_then(|name| name.strip_prefix("task-")?.parse::<i32>().ok()));
+        }
+        tasks.sort_unstable();
+        Ok(tasks)
+    }
+
+    /// Removes what processes have put there, and the folder itself if nothing else is in it.
+    pub(crate) fn remove(self) -> Result<(), Error> {
+        for task in self.tasks()? {
+            let store = self.task(task);
+            fs::remove_dir_all(&store).map_err(failed("remove", &store))?;
+        }
+        for name in ["owner", "owner.new"] {
+            let file = self.path.join(name);
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &file)(error)),
+                _ => {}
+            }
+        }
+        // The lock goes only with its folder. A process that has opened it just now, and gets it when we end, would otherwise have a lock that
+        // the next one does not see.
+        if fs::read_dir(&self.path).map_err(failed("read", &self.path))?.count() == 1 {
+            fs::remove_dir_all(&self.path).map_err(failed("remove", &self.path))?;
+        }
+        Ok(())
     }
 
     /// Where the store of a task is.
@@ -57,9 +110,41 @@ impl StateFolder {
     }
 }
 
+fn owner(path: &Path) -> String {
+    fs::read_to_string(path.join("owner")).unwrap_or_default().trim().to_owned()
+}
+
+fn failed(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
+    let what = format!("{what} {}", path.display());
+    move |source| Error::Io { what, source }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_removed_with_its_stores_and_not_with_what_is_somebody_elses() {
+        let path = std::env::temp_dir().join(format!("wattle-removed-{}", std::process::id()));
+        assert!(StateFolder::existing(&path).expect("nothing is there").is_none());
+        for kept in [false, true] {
+            let folder = StateFolder::open(&path, "counter").expect("it is free");
+            fs::create_dir_all(folder.task(7)).expect("writable");
+            assert!(matches!(StateFolder::existing(&path), Err(Error::StateFolder { .. })), "it is in use");
+            drop(folder);
+            if kept {
+                fs::write(path.join("thesis.txt"), "chapter one").expect("writable");
+            }
+            let folder = StateFolder::existing(&path).expect("it is free").expect("it is there");
+            assert_eq!((folder.tasks().expect("readable"), folder.owner().contains("counter")), (vec![7], true));
+            folder.remove().expect("removable");
+            let left = fs::read_dir(&path).map_or(0, Iterator::count);
+            assert_eq!(left, if kept { 2 } else { 0 }, "the lock and the text, or nothing");
+        }
+        fs::remove_file(path.join("lock")).expect("ours");
+        assert!(matches!(StateFolder::existing(&path), Err(Error::Config { .. })), "for something else");
+        fs::remove_dir_all(&path).expect("ours");
+    }
 
     #[test]
     fn a_folder_in_use_is_refused_with_its_owner() {

@@ -287,7 +287,10 @@ impl<T: StatefulTransformer> StageDriver<Stateful<T>> {
     /// Where what is kept is not a `T::State`.
     #[must_use]
     pub fn state(&self, partition: i32, key: impl AsRef<[u8]>) -> Option<T::State> {
-        let bytes = self.output.states.committed(partition, key.as_ref())?;
+        let bytes = self.output.states.committed(partition, key.as_ref()).expect(MEMORY)?;
+        if T::State::is_no_state(&bytes) {
+            return None;
+        }
         Some(T::State::decode(&bytes).expect("the stage has written it"))
     }
 }

@@ -108,6 +108,7 @@ impl<S: Transformer> Lanes<S> {
         // A lane that has died has raised its error, which the worker's loop finds next.
         if lane.commands.send(Command::Start { task, incarnation, cancel }).is_ok() {
             lane.thread.thread().unpark();
+            self.shared.desk.add(task, lane.commands.clone(), lane.thread.thread().clone());
         }
         Ok(())
     }
@@ -145,7 +146,7 @@ impl<S: Transformer> Lanes<S> {
 
     fn close(&mut self, lane: i32) {
         let Some(running) = self.running.remove(&lane) else { return };
-        // A closed channel says the same.
+        self.shared.desk.keep(|task| self.shared.lane_of(task) != lane);
         drop(running.commands.send(Command::Close));
         running.thread.thread().unpark();
         self.closing.push((lane, running.thread));

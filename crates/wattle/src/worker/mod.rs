@@ -2,6 +2,7 @@
 
 mod assignment;
 mod descriptors;
+mod desk;
 mod fatal;
 mod identity;
 mod instance;
@@ -20,11 +21,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use assignment::Incarnation;
+pub(crate) use desk::Question;
+pub use desk::States;
 pub use monitor::{Lag, Monitor, PartitionLag};
 pub use restores::Restore;
 pub(crate) use restores::Restoring;
 pub(crate) use shared::{Router, Shared};
-pub(crate) use startup::{Limits, check_topics, check_transaction_timeout};
+pub(crate) use startup::{ChangelogFacts, Limits, check_topics, check_transaction_timeout};
 pub use stop::Stop;
 
 use crate::config::{GroupProtocol, WorkerConfig};
@@ -117,6 +120,7 @@ fn serve<S: Transformer>(
         assignment: router.assignment.clone(),
         metrics: monitor.metrics.clone(),
         restores: monitor.restores.clone(),
+        desk: monitor.desk.clone(),
         states,
         fatal: Arc::default(),
         watchdog: watchdog::Watchdog::default(),
@@ -128,6 +132,7 @@ fn serve<S: Transformer>(
         config,
     });
     monitor.attach(&for_monitor, shared.view.clone(), shared.all_partitions());
+    shared.desk.begin(shared.topology.partitions);
     let looking = Stop::new();
     let member = (shared.config.group_protocol == GroupProtocol::Consumer).then(Member::default);
     let watch = Watch {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use super::desk::Desk;
 use super::restores::{Restore, Restores};
 use super::shared::Router;
 use crate::error::Error;
@@ -16,6 +17,7 @@ const ASK: Duration = Duration::from_secs(5);
 pub struct Monitor {
     pub(super) metrics: Arc<Metrics>,
     pub(super) restores: Arc<Restores>,
+    pub(crate) desk: Arc<Desk>,
     source: Arc<OnceLock<LagSource>>,
 }
 

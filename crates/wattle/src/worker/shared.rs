@@ -6,6 +6,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::assignment::Assignment;
+use super::desk::Desk;
 use super::fatal::Fatal;
 use super::orphan::Ended;
 use super::restores::Restores;
@@ -35,6 +36,7 @@ pub(crate) struct Shared<S> {
     pub(crate) assignment: Arc<Assignment>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) restores: Arc<Restores>,
+    pub(super) desk: Arc<Desk>,
     /// Where states are on disk; `None`: in memory.
     pub(crate) states: Option<StateFolder>,
     pub(crate) fatal: Arc<Fatal>,

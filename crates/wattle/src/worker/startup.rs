@@ -37,6 +37,16 @@ pub(crate) struct ChangelogFacts {
     pub(crate) delete_retention: Duration,
 }
 
+impl ChangelogFacts {
+    /// `ids`: those of topics.
+    pub(crate) fn of(admin: &Admin, topic: &str, ids: &BTreeMap<String, String>) -> Self {
+        ChangelogFacts {
+            id: ids.get(topic).cloned().unwrap_or_default(),
+            delete_retention: admin.topic_setting(topic, "delete.retention.ms").map_or(DELETE_RETENTION, millis),
+        }
+    }
+}
+
 /// The folder for states on disk, if the configuration has one: before anything connects, since another process may have it.
 pub(super) fn state_folder(config: &WorkerConfig) -> Result<Option<StateFolder>, Error> {
     config.state_dir.as_deref().map(|path| StateFolder::open(path, &config.name)).transpose()
@@ -71,10 +81,7 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     let ids = admin
         .topic_ids(&watched)
         .map_err(|source| Error::Kafka { what: format!("{}: ask for the topics' ids", config.name), source })?;
-    let changelog = config.changelog_topic.as_ref().map(|topic| ChangelogFacts {
-        id: ids.get(topic).cloned().unwrap_or_default(),
-        delete_retention: admin.topic_setting(topic, "delete.retention.ms").map_or(DELETE_RETENTION, millis),
-    });
+    let changelog = config.changelog_topic.as_ref().map(|topic| ChangelogFacts::of(admin, topic, &ids));
     let written: Vec<String> = outputs.into_iter().chain(config.changelog_topic.clone()).collect();
     Ok(Topology { partitions, ids, limits: Limits::of(admin, &written), changelog, patience })
 }
