@@ -1,7 +1,7 @@
 //! The consumer of a worker: group membership, partition queues, positions.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
@@ -19,6 +19,9 @@ use super::producer::position_list;
 use super::record::{Batch, Header, Record};
 use crate::config::{GroupProtocol, WorkerConfig};
 use crate::error::Error as WattleError;
+
+/// Longest wait for a seek to have its turn.
+const OUT_OF_TURN: Duration = Duration::from_secs(5);
 
 /// A topic and a partition number.
 pub(crate) type TopicPartition = (Arc<str>, i32);
@@ -184,15 +187,37 @@ impl<L: RebalanceListener> Consumer<L> {
     }
 
     /// Seeks to the positions, which drops what was fetched from elsewhere, and resumes.
-    pub(crate) fn begin(&self, positions: &[(TopicPartition, Position)], timeout: Duration) -> Result<(), Error> {
-        let list = self.inner.seek_partitions(position_list(positions)?, timeout)?;
-        for element in list.elements() {
-            element.error()?;
-        }
+    pub(crate) fn begin(
+        &self,
+        positions: &[(TopicPartition, Position)],
+        timeout: Duration,
+        ours: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        self.seek(positions, timeout, ours)?;
         let partitions: Vec<_> = positions.iter().map(|(partition, _)| partition.clone()).collect();
         self.inner.resume(&unassigned(&partitions))?;
         self.rouse(&partitions, timeout);
         Ok(())
+    }
+
+    /// librdkafka begins to fetch what was assigned when no commit of positions is under way, and until then a seek is out of turn. Where other
+    /// tasks go on over a rebalance (group protocol `consumer`) and commit outside of transactions, that takes a moment.
+    fn seek(
+        &self,
+        positions: &[(TopicPartition, Position)],
+        timeout: Duration,
+        ours: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let started = Instant::now();
+        loop {
+            let list = self.inner.seek_partitions(position_list(positions)?, timeout)?;
+            let Some(error) = list.elements().iter().find_map(|element| element.error().err()) else { return Ok(()) };
+            let again = error.rdkafka_error_code() == Some(Code::State) && started.elapsed() < OUT_OF_TURN && ours();
+            if !again {
+                return Err(error.into());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Makes sure that fetching begins. The thread of a broker from which nothing was to be fetched rests for up to a second; a seek of a

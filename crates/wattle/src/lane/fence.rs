@@ -220,7 +220,7 @@ pub(super) fn open<S>(shared: &Shared<S>, tasks: &[Opening], lane: &Thread) -> R
     };
     let queues = tasks.iter().map(|task| task.places.iter().map(split).collect());
     let queues = queues.collect::<Result<_, _>>().map_err(|source| failed("split the queues of", source))?;
-    if let Err(source) = shared.consumer.begin(&places, SEEK) {
+    if let Err(source) = shared.consumer.begin(&places, SEEK, ours) {
         // A rebalance may take the partitions away between the check and the seek; then the seek had nothing to seek in.
         return if ours() { Err(failed("seek in", source)) } else { Ok(None) };
     }
