@@ -1,5 +1,6 @@
 //! Decides when Kafka streams have nothing more to do. A stream is finished when everything that feeds it has ended, and the
-//! group has committed up to the ends that its topics had then. Streams that feed each other in a circle end together, when
+//! group has committed up to the ends that its topics had then, those of transactions that were open included: what a stream before it has
+//! committed may lie behind one of somebody else. Streams that feed each other in a circle end together, when
 //! none of them finds anything new.
 
 use wattle::{Lag, PartitionLag, Position};
@@ -79,7 +80,7 @@ impl Drain {
         for &member in circle {
             let Some(lag) = look(member) else { return false };
             let stream = &mut self.streams[member];
-            let now: Ends = lag.partitions.iter().map(|p| (p.topic.clone(), p.partition, p.end)).collect();
+            let now: Ends = lag.partitions.iter().map(|p| (p.topic.clone(), p.partition, p.high)).collect();
             let stands_still = circle.len() == 1 || stream.ends.as_ref() == Some(&now);
             let ends = match (&stream.ends, circle.len()) {
                 (Some(ends), 1) => ends,
@@ -129,8 +130,8 @@ mod tests {
 
     fn lag(committed: i64, end: i64) -> Option<Lag> {
         let committed = (committed >= 0).then_some(Position(committed));
-        let partition =
-            PartitionLag { topic: "t".into(), partition: 0, committed, start: Position(0), end: Position(end) };
+        let (start, end) = (Position(0), Position(end));
+        let partition = PartitionLag { topic: "t".into(), partition: 0, committed, start, end, high: end };
         Some(Lag { partitions: vec![partition] })
     }
 
@@ -151,6 +152,18 @@ mod tests {
         let mut drain = Drain::new(&[link(false, &["t"], &[])]);
         assert!(drain.step(&[false], |_| lag(3, 5)).is_empty());
         assert_eq!(drain.step(&[false], |_| lag(6, 900)), [0]);
+    }
+
+    #[test]
+    fn an_open_transaction_is_waited_for() {
+        let mut drain = Drain::new(&[link(false, &["t"], &[])]);
+        let pinned = |committed| {
+            let mut lag = lag(committed, 0)?;
+            lag.partitions[0].high = Position(4);
+            Some(lag)
+        };
+        assert!(drain.step(&[false], |_| pinned(-1)).is_empty());
+        assert_eq!(drain.step(&[false], |_| lag(4, 4)), [0]);
     }
 
     #[test]

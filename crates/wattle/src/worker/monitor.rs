@@ -65,12 +65,14 @@ impl Monitor {
         let mut partitions = Vec::with_capacity(committed.len());
         for ((topic, partition), committed) in source.partitions.iter().zip(committed) {
             let (low, end) = consumer.watermarks(topic, *partition, ASK).map_err(failed)?;
+            let (_, high) = source.group.watermarks(topic, *partition, ASK).map_err(failed)?;
             partitions.push(PartitionLag {
                 topic: topic.to_string(),
                 partition: *partition,
                 committed,
                 start: Position(low),
                 end: Position(end),
+                high: Position(high),
             });
         }
         Ok(Some(Lag { partitions }))
@@ -97,6 +99,8 @@ pub struct PartitionLag {
     pub start: Position,
     /// The end of the partition for a `read_committed` reader (last stable offset).
     pub end: Position,
+    /// The end of the partition (high watermark): behind `end` where a transaction is open.
+    pub high: Position,
 }
 
 impl Lag {
