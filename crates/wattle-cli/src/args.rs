@@ -114,10 +114,7 @@ pub(crate) struct TailArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     #[command(flatten)]
-    pub(crate) brokers: Brokers,
-    /// A file with further librdkafka properties, one key=value a line, for example for TLS and SASL
-    #[arg(long, value_name = "FILE")]
-    pub(crate) client_file: Option<PathBuf>,
+    pub(crate) cluster: Cluster,
 }
 
 /// An application and its cluster.
@@ -133,10 +130,7 @@ pub(crate) struct Target {
     #[arg(long, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) brokers: Brokers,
-    /// A file with further librdkafka properties, one key=value a line, for example for TLS and SASL
-    #[arg(long, value_name = "FILE")]
-    pub(crate) client_file: Option<PathBuf>,
+    pub(crate) cluster: Cluster,
 }
 
 #[derive(Debug, Args)]
@@ -171,6 +165,16 @@ pub(crate) struct BrokerArgs {
     /// Partitions of topics that are created when a client first asks for them; 0 creates none
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=1_000))]
     pub(crate) auto_create_topics: i32,
+}
+
+/// What a command without a pipeline file asks.
+#[derive(Debug, Args)]
+pub(crate) struct Cluster {
+    #[command(flatten)]
+    pub(crate) brokers: Brokers,
+    /// A file with further librdkafka properties, one key=value a line, for example for TLS and SASL
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

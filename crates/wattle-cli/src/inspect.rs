@@ -4,14 +4,13 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use wattle::{Application, Exit, Inspection, LocalState};
-use wattle_pipeline::EMBEDDED;
 
 use crate::args::{InspectArgs, ResetArgs, Target};
+use crate::connect::connect;
 use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::json::state_line;
 use crate::status::Status;
-use crate::tail::client_file;
 use crate::text::iso;
 
 /// Prints positions, changelog and members, or the states themselves.
@@ -65,13 +64,7 @@ fn look(application: &Application, target: &Target) -> Result<Inspection, Failur
 }
 
 fn open(target: &Target, status: &Status, embedded: &mut Option<Embedded>) -> Result<Application, Failure> {
-    const NONE: &str =
-        "no brokers are named: give --brokers host:port, or set WATTLE_BROKERS; for the embedded broker, --embedded";
-    let mut brokers = target.brokers.get().ok_or_else(|| Failure::refused(NONE))?;
-    if brokers == EMBEDDED {
-        brokers = embedded.insert(Embedded::open(*status)?).address().to_owned();
-    }
-    let properties = target.client_file.as_deref().map(client_file).transpose()?.unwrap_or_default();
+    let (brokers, properties) = connect(&target.cluster, status, embedded)?;
     Ok(Application::new(&brokers, &target.application, target.changelog.as_deref(), &properties)?)
 }
 

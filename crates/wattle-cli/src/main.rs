@@ -4,6 +4,7 @@
 mod args;
 mod broker;
 mod check;
+mod connect;
 mod embedded;
 mod failure;
 mod inspect;

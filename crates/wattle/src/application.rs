@@ -155,7 +155,7 @@ impl Application {
             instance_id: member.instance_id,
             partitions: member.partitions,
         });
-        let partitions = topics.get(&self.changelog.topic).copied().unwrap_or_default();
+        let partitions = self.changelog_partitions(&topics);
         Ok(Inspection {
             group: self.group.clone(),
             members: members.collect(),
@@ -171,7 +171,7 @@ impl Application {
     /// # Errors
     /// As those of [`Application::inspect`].
     pub fn states(&self, mut each: impl FnMut(i32, &[u8], &[u8])) -> Result<(), Error> {
-        let partitions = self.admin.cluster()?.topics.get(&self.changelog.topic).copied().unwrap_or_default();
+        let partitions = self.changelog_partitions(&self.admin.cluster()?.topics);
         for partition in 0..partitions {
             let entries = self.read(partition)?;
             let mut states: Vec<_> = entries.iter().filter(|(key, _)| !is_reserved(key)).collect();
@@ -215,8 +215,7 @@ impl Application {
         for (one, place) in committed.into_iter().zip(&places) {
             let (mut low, mut stable, mut high) = (0, 0, 0);
             if topics.get(&one.topic).is_some_and(|count| one.partition < *count) {
-                (low, high) = self.ends(&self.view, place)?;
-                (_, stable) = self.ends(&self.stable, place)?;
+                (low, stable, high) = self.ends(place)?;
             }
             views.push(PositionView {
                 pending: !all_stable && !self.is_stable(std::slice::from_ref(place))?,
@@ -243,8 +242,7 @@ impl Application {
 
     fn changelog(&self, partition: i32) -> Result<ChangelogView, Error> {
         let place = (self.changelog.topic.as_str().into(), partition);
-        let (low, high) = self.ends(&self.view, &place)?;
-        let (_, stable) = self.ends(&self.stable, &place)?;
+        let (low, stable, high) = self.ends(&place)?;
         let entries = self.read(partition)?;
         let states = || entries.iter().filter(|(key, _)| !is_reserved(key));
         Ok(ChangelogView {
@@ -268,9 +266,19 @@ impl Application {
         Ok(entries)
     }
 
-    fn ends(&self, view: &GroupView, (topic, partition): &TopicPartition) -> Result<(i64, i64), Error> {
-        let ends = view.watermarks(topic, *partition, ASK);
-        ends.map_err(|source| self.failed(&format!("ask for the ends of {topic}/{partition}"), source))
+    /// The first offset that a partition still has, its last stable offset, and its high watermark.
+    fn ends(&self, (topic, partition): &TopicPartition) -> Result<(i64, i64, i64), Error> {
+        let ask = |view: &GroupView| {
+            let ends = view.watermarks(topic, *partition, ASK);
+            ends.map_err(|source| self.failed(&format!("ask for the ends of {topic}/{partition}"), source))
+        };
+        let ((low, high), (_, stable)) = (ask(&self.view)?, ask(&self.stable)?);
+        Ok((low, stable, high))
+    }
+
+    /// How many partitions the changelog has; 0 where it is not there.
+    fn changelog_partitions(&self, topics: &BTreeMap<String, i32>) -> i32 {
+        topics.get(&self.changelog.topic).copied().unwrap_or_default()
     }
 
     fn failed(&self, what: &str, source: kafka::Error) -> Error {

@@ -52,7 +52,7 @@ impl Application {
 
     fn tasks(&self, folder: &StateFolder) -> Result<Vec<LocalTask>, Error> {
         let topic = &self.changelog.topic;
-        let partitions = self.admin.cluster()?.topics.get(topic).copied().unwrap_or_default();
+        let partitions = self.changelog_partitions(&self.admin.cluster()?.topics);
         let mut facts = None;
         if partitions > 0 {
             let ids = self.admin.topic_ids(std::slice::from_ref(topic));
@@ -76,7 +76,7 @@ impl Application {
                         partition: task,
                     };
                     let now = now_ms();
-                    let (low, high) = self.ends(&self.view, &(topic.as_str().into(), task))?;
+                    let (low, _, high) = self.ends(&(topic.as_str().into(), task))?;
                     let distrust = || checkpoint.distrust(low, high, facts.delete_retention, now);
                     origin.differs(&ours).or_else(distrust)
                 }
