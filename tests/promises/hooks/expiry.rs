@@ -17,17 +17,17 @@ pub(in crate::promises) fn a_member_whose_session_ends_in_a_commit_writes_nothin
     let mut copy = Copy::on(room, cluster, "session");
     copy.load().send(0..RECORDS);
     let group = cluster.group(&copy.name);
-    copy.pipeline.consumer = "client.id: old";
+    copy.pipeline.consumer = "client.id: wattle-old";
     let commit = hooks.on(ApiKey::EndTxn).matching(copy.id()).after(3).hold();
     // It would come back, and with a commit under way its partition would wait for that.
     // A static member joins once, another one asks for its id first.
     let joins = if copy.pipeline.group_instance_id.is_some() { 1 } else { 2 };
-    let join = hooks.on(ApiKey::JoinGroup).matching(&copy.name).client("old").after(joins).hold();
+    let join = hooks.on(ApiKey::JoinGroup).matching(&copy.name).client("wattle-old").after(joins).hold();
     let mut old = room.run(&copy.pipeline);
     assert!(commit.wait_fired(1, PATIENCE), "a commit is under way");
     hooks.advance(Duration::from_millis(copy.pipeline.session_timeout_ms.into()) + Duration::from_secs(1));
     assert!(join.wait_fired(1, PATIENCE), "it hears that it is no member any more");
-    let new = Pipeline { consumer: "client.id: new", group_instance_id: None, ..copy.pipeline.clone() };
+    let new = Pipeline { consumer: "client.id: wattle-new", group_instance_id: None, ..copy.pipeline.clone() };
     let mut new = room.run(new);
     copy.wait_drained();
     copy.is_exact(0..RECORDS);

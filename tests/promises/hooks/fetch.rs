@@ -18,17 +18,17 @@ pub(in crate::promises) fn a_fetch_that_is_held_stops_no_other_member(room: &Roo
     let group = room.cluster().group(&copy.name);
     let broker = room.broker().embedded();
     copy.pipeline.group_instance_id = None; // two workers have two
-    copy.pipeline.consumer = "client.id: held";
+    copy.pipeline.consumer = "client.id: wattle-held";
     let mut slow = room.run(&copy.pipeline);
-    copy.pipeline.consumer = "client.id: free";
+    copy.pipeline.consumer = "client.id: wattle-free";
     let mut free = room.run(&copy.pipeline);
     group.wait_members(&[1, 2], PATIENCE);
-    let hook = broker.on(ApiKey::Fetch).matching(&copy.input).client("held").times(u64::MAX).hold();
+    let hook = broker.on(ApiKey::Fetch).matching(&copy.input).client("wattle-held").times(u64::MAX).hold();
     assert!(hook.wait_fired(1, PATIENCE), "it fetches");
     copy.load().send(0..RECORDS);
     let ends = room.cluster().ends(&copy.input, ReadCommitted);
     let done = || group.committed(&copy.input).iter().zip(&ends).filter(|(at, end)| **at == Some(**end)).count();
-    let beats = broker.on(ApiKey::Heartbeat).matching(&copy.name).client("held").observe();
+    let beats = broker.on(ApiKey::Heartbeat).matching(&copy.name).client("wattle-held").observe();
     wait_until("the other member is through", PATIENCE, || done() >= 1 && beats.fired() >= 2);
     assert!(done() < PARTITIONS as usize, "what is held is not processed");
     group.wait_members(&[1, 2], PATIENCE);

@@ -46,7 +46,8 @@ impl OwnGroup {
             format!(
                 "transaction_scope worker needs the group {} for itself, and it has other members: {}. They get partitions whose records do \
                  not come here, and may commit positions without the group's token, which fences nobody. Stop them, choose another \
-                 consumer_group, or set transaction_scope: task",
+                 consumer_group, or set transaction_scope: task. If they are Wattle's, give them the same client.id, or one that begins \
+                 with {CLIENT}",
                 self.name,
                 members.join("; ")
             )
