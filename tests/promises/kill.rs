@@ -8,6 +8,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::Ledger;
 use crate::harness::load::Load;
+use crate::harness::pipeline::Pipeline;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
@@ -105,6 +106,43 @@ pub(super) fn several_kills_of_one_of_two_processes_in_a_transaction_are_exact(r
     room.cluster().wait_settled(&[&output]);
     Ledger::of(room.cluster(), &output).assert_exact(0..total);
     survivor.stop_cleanly();
+}
+
+/// A process of 20 partitions has two transactions at a time. It is killed within some of them, and what they have open is ended by another
+/// process, and by a restart of the same instance.
+pub(super) fn kills_of_a_worker_with_several_producers_are_exact(room: &Room) {
+    let (input, output) = (room.topic("in", 20), room.topic("out", 20));
+    let (cluster, group) = (room.cluster(), room.cluster().group(&room.group()));
+    let load = room.load(&[&input], 20).start(0, 4000);
+    let pipeline = room.copy(&[&input], &output).known_id();
+    let restarts = |process: &mut Process| {
+        for end in ["", "#1"] {
+            process.wait_says(&["fenced every older producer", &format!("transactional_id={}{end} ", pipeline.id())], PATIENCE);
+        }
+    };
+    let mut process = room.run(&pipeline);
+    restarts(&mut process);
+    for n in 0..room.number(2, 10) {
+        let seen = group.progress(&[&input]);
+        wait_until("it works", PATIENCE, || group.progress(&[&input]) > seen + 1000);
+        process.kill_in_transaction(cluster, &[&output]);
+        if n % 2 == 0 {
+            let mut other = room.run(Pipeline { group_instance_id: Some("1".to_owned()), ..pipeline.clone() });
+            group.wait_members(&[20], PATIENCE);
+            let seen = group.committed(&input);
+            wait_until("another one works on all partitions", PATIENCE, || {
+                group.committed(&input).iter().zip(&seen).all(|(now, seen)| now > seen)
+            });
+            other.stop_cleanly();
+        }
+        process = room.run(&pipeline);
+        restarts(&mut process);
+    }
+    let total = load.finish();
+    group.wait_drained(&[&input], PATIENCE);
+    cluster.wait_settled(&[&output]);
+    Ledger::of(cluster, &output).assert_exact(0..total);
+    process.stop_cleanly();
 }
 
 /// A transaction that stays open while the other process commits on is the frozen one's.

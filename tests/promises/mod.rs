@@ -44,7 +44,8 @@ promises! {
         two_applications_with_one_transactional_id_do_not_fight_for_ever;
     kill (each scope, each protocol):
         any_number_of_kills_neither_loses_nor_doubles_a_record,
-        several_kills_of_one_of_two_processes_in_a_transaction_are_exact;
+        several_kills_of_one_of_two_processes_in_a_transaction_are_exact,
+        kills_of_a_worker_with_several_producers_are_exact (worker only: "each task has a producer anyway", classic only: "the promise restarts static members");
     rebalance (each scope, each protocol):
         a_second_process_joins_and_leaves_under_load (classic only: "the module protocol has its own"),
         a_static_member_that_restarts_keeps_its_partitions (classic only: "the broker keeps its place until its session ends"),

@@ -122,7 +122,7 @@ impl StreamPlan {
             Output::Kafka(output) if output.is_exactly_once() => {
                 let what = match &self.0.input {
                     Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
-                        "offsets commit in the same transaction, one per worker (transaction_scope)"
+                        "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
                     }
                     Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
                     Input::File(_) => "the file's position commits with the records",

@@ -35,7 +35,8 @@ pub enum TransactionScope {
     /// fence ends the transaction of the one before at once.
     #[default]
     Task,
-    /// All tasks of a worker share one lane with the id `{transactional_id}-{instance}`. The consumer group's generation is the fence: a
+    /// Tasks of a worker share a lane with the id `{transactional_id}-{instance}`; where there are more than 16, each 16 numbers in a row
+    /// share one, with an id that ends in `#1`, `#2`, `#3`; there are four at most. The consumer group's generation is the fence: a
     /// broker refuses the positions of a member from before a rebalance. A dead owner's transaction ends by its timeout, and a new owner
     /// waits for that.
     Worker,

@@ -15,7 +15,8 @@ fn the_pair_gives_exactly_once() {
 fn a_worker_may_have_one_transaction_for_all_its_partitions() {
     let output = format!("{PAIRED_OUT}, transaction_scope: worker");
     let plan = accepted(&stream(PAIRED_IN, &output));
-    let guarantee = "exactly once: offsets commit in the same transaction, one per worker (transaction_scope)";
+    let guarantee =
+        "exactly once: offsets commit in the same transaction, which partitions of a worker share (transaction_scope)";
     assert_eq!(plan.streams[0].guarantee(), guarantee);
     let task = accepted(&stream(PAIRED_IN, &format!("{PAIRED_OUT}, transaction_scope: task")));
     assert!(task.streams[0].guarantee().ends_with("one per partition"));

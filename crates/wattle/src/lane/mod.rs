@@ -58,7 +58,7 @@ enum Committer {
 }
 
 pub(crate) struct Lane<S: Transformer> {
-    /// In scope `task` the number of its one task; a worker's one lane has number 0.
+    /// In scope `task` the number of its one task.
     number: i32,
     shared: Arc<Shared<S>>,
     inbox: Receiver<Command>,
@@ -81,15 +81,9 @@ pub(crate) struct Lane<S: Transformer> {
 
 impl<S: Transformer> Lane<S> {
     pub(crate) fn new(number: i32, shared: Arc<Shared<S>>, inbox: Receiver<Command>) -> Result<Self, Error> {
-        let committer = match &shared.config.delivery {
-            Delivery::ExactlyOnce { transactional_id } => {
-                let id = match shared.config.transaction_scope {
-                    TransactionScope::Task => format!("{transactional_id}-{number}"),
-                    TransactionScope::Worker => format!("{transactional_id}-{}", shared.instance),
-                };
-                Committer::Transactions { id, producer: None }
-            }
-            Delivery::AtLeastOnce(_) => Committer::AtLeastOnce { sink: None },
+        let committer = match shared.transactional_id(number) {
+            Some(id) => Committer::Transactions { id, producer: None },
+            None => Committer::AtLeastOnce { sink: None },
         };
         Ok(Lane {
             number,

@@ -38,10 +38,7 @@ struct Need {
 /// # Errors
 /// [`Error::Limit`] where the hard limit is too low. Delivered at least once only a warning tells: what sinks need is not known here.
 pub(super) fn check(config: &WorkerConfig, partitions: i32, brokers: usize) -> Result<(), Error> {
-    let lanes = match (&config.delivery, config.transaction_scope) {
-        (Delivery::ExactlyOnce { .. }, TransactionScope::Worker) => 1,
-        _ => u64::try_from(partitions).unwrap_or_default(),
-    };
+    let lanes = u64::try_from(config.transaction_scope.lanes(partitions)).unwrap_or_default();
     let mut need = Need::of(lanes, u64::try_from(brokers).unwrap_or(u64::MAX), open());
     if config.state_dir.is_some() {
         need.all += STORE * u64::try_from(partitions).unwrap_or_default();
@@ -64,8 +61,9 @@ impl Need {
 
     fn refusal(&self, config: &WorkerConfig, partitions: i32, limit: u64) -> String {
         let Need { lanes, each, all } = self;
-        let other = if *lanes > 1 {
-            format!(", or set transaction_scope: worker, where all partitions together need {each}")
+        let fewer = u64::try_from(TransactionScope::Worker.lanes(partitions)).unwrap_or_default();
+        let other = if *lanes > fewer {
+            format!(", or set transaction_scope: worker, where all partitions together need {}", fewer * each)
         } else {
             String::new()
         };
@@ -125,6 +123,6 @@ mod tests {
         for word in ["orders", "1024", &format!("ulimit -n {}", need.all), "transaction_scope: worker"] {
             assert!(text.contains(word), "{word} is not in: {text}");
         }
-        assert!(!Need::of(1, 3, 20).refusal(&config, 256, 64).contains("transaction_scope"));
+        assert!(!Need::of(4, 3, 20).refusal(&config, 256, 64).contains("transaction_scope"));
     }
 }

@@ -12,6 +12,7 @@ mod monitor;
 mod orphan;
 mod protocol;
 mod restores;
+mod scope;
 mod shared;
 mod startup;
 mod stop;

@@ -12,7 +12,7 @@ use super::orphan::Ended;
 use super::restores::Restores;
 use super::startup::Topology;
 use super::watchdog::Watchdog;
-use crate::config::{Delivery, START, StartFrom, TransactionScope, WorkerConfig};
+use crate::config::{Delivery, START, StartFrom, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{
     Admin, Changelog, Consumer, GroupPositions, GroupToken, GroupView, Position, Producer, ProducerConfig,
@@ -52,14 +52,6 @@ pub(crate) struct Shared<S> {
 }
 
 impl<S> Shared<S> {
-    /// The number of the lane that a task is on.
-    pub(crate) fn lane_of(&self, task: i32) -> i32 {
-        match self.config.transaction_scope {
-            TransactionScope::Task => task,
-            TransactionScope::Worker => 0,
-        }
-    }
-
     /// A task's name in logs.
     pub(crate) fn task(&self, number: i32) -> String {
         format!("{} task {number}", self.config.name)
