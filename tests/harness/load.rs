@@ -116,6 +116,9 @@ impl ProducerContext for Deliveries {
 pub(crate) fn confirmed_producer(address: &str) -> BaseProducer<Deliveries> {
     let mut config = client(address);
     config.set("enable.idempotence", "true").set("linger.ms", "2").set("retry.backoff.ms", "20");
+    // Several under way: after a broker's death a later one may arrive before the retry of an earlier one, is refused as out of order, and
+    // librdkafka goes on with a new epoch. What was written before without an answer is then written again.
+    config.set("max.in.flight.requests.per.connection", "1");
     config.create_with_context(Deliveries::default()).expect("a producer")
 }
 

@@ -93,7 +93,8 @@ impl AppBuilder {
         self
     }
 
-    /// The topics that the stage writes to; those that are not there are named at start.
+    /// The topics that the stage writes to. Those that are not there are named at start, and a record for another topic stops the application.
+    /// Where none is given, the stage may write to any.
     pub fn output_topics(mut self, topics: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.config.output_topics = topics.into_iter().map(Into::into).collect();
         self
@@ -226,7 +227,9 @@ impl AppBuilder {
     /// [`Error::Config`] with every problem of the settings.
     pub fn build_stateful<T: StatefulTransformer>(mut self, stage: T) -> Result<App<Stateful<T>>, Error> {
         self.config.changelog_topic = Some(format!("{}-changelog", self.config.name));
-        self.build(Stateful(stage))
+        let at_once = stage.time_to_live().is_some_and(|time| time.after.is_zero());
+        let problem = at_once.then(|| "time_to_live must be longer than 0, or no state would be kept".to_owned());
+        self.finish(Stateful(stage), problem)
     }
 
     /// The application that runs `stage`. Nothing connects yet.
@@ -234,21 +237,34 @@ impl AppBuilder {
     /// # Errors
     /// [`Error::Config`] with every problem of the settings.
     pub fn build<S: Transformer>(self, stage: S) -> Result<App<S>, Error> {
-        self.check()?;
+        self.finish(stage, None)
+    }
+
+    fn finish<S: Transformer>(self, stage: S, of_stage: Option<String>) -> Result<App<S>, Error> {
+        self.check(of_stage)?;
         Worker::new(self.config, stage).map(App)
     }
 
-    /// The same problems as the worker's, in the words of this builder.
-    fn check(&self) -> Result<(), Error> {
+    /// The same problems as the worker's, in the words of this builder, with what is wrong with the stage.
+    fn check(&self, of_stage: Option<String>) -> Result<(), Error> {
         let mut problems = match self.config.validate() {
             Err(Error::Config { problems }) => problems,
-            _ => return Ok(()),
+            _ => Vec::new(),
         };
+        problems.extend(of_stage);
+        if problems.is_empty() {
+            return Ok(());
+        }
         if self.config.name.trim().is_empty() {
             problems
                 .retain(|problem| !["name ", "group ", "transactional_id "].iter().any(|of| problem.starts_with(of)));
             problems
                 .insert(0, "application_id must not be blank; choose one that stays the same over restarts".to_owned());
+        }
+        for problem in &mut problems {
+            for (written, here) in WORDS {
+                *problem = problem.replacen(written, here, 1);
+            }
         }
         let mut seen = BTreeSet::new(); // a property of both clients is refused twice
         problems.retain(|problem| seen.insert(problem.clone()));
@@ -256,10 +272,22 @@ impl AppBuilder {
     }
 }
 
+/// Words of pipeline files and of [`WorkerConfig`], and what stands for them in [`AppBuilder`].
+const WORDS: [(&str, &str); 7] = [
+    ("topics must", "input_topics must"),
+    ("changelog_topic:", "application_id: the changelog topic"),
+    ("topics names", "input_topics names"),
+    ("transactional_id and transaction_scope", "application_id and transaction_scope"),
+    ("a key of the input sets it", "application_id and group_instance_id set it"),
+    ("the group_protocol key of the input sets it", "group_protocol sets it"),
+    ("start_from_latest decides", "start_from decides"),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::transformer;
+    use crate::kafka::Record;
+    use crate::stage::{Clock, Next, Output, StageError, TimeToLive, transformer};
 
     #[test]
     fn every_problem_of_an_application_is_reported_at_once() {
@@ -269,13 +297,15 @@ mod tests {
         };
         let all = problems.join("\n");
         assert_eq!(problems.len(), 4, "{all}");
-        for word in ["application_id", "brokers", "topics must name", "acks"] {
+        for word in ["application_id", "brokers", "input_topics must name", "acks"] {
             assert!(all.contains(word), "{word}: {all}");
         }
         let wrong = App::builder()
-            .application_id("a")
+            .application_id("a/b")
             .brokers("b:1")
             .input_topics(["t", "t"])
+            .dead_letter_topic("t")
+            .producer_property("transactional.id", "mine")
             .max_poll_records(0)
             .max_bytes(0)
             .max_concurrent_keys(0)
@@ -290,7 +320,9 @@ mod tests {
         let Some(Error::Config { problems }) = build(wrong) else { panic!("much is wrong") };
         let all = problems.join("\n");
         for word in [
-            "topics names t twice",
+            "input_topics names t twice",
+            "dead_letter_topic t is an input",
+            "transactional.id: cannot be set: it follows from application_id",
             "max_poll_records",
             "max_bytes",
             "max_concurrent_keys",
@@ -303,8 +335,29 @@ mod tests {
         ] {
             assert!(all.contains(word), "{word}: {all}");
         }
-        assert_eq!(problems.len(), 10, "{all}");
+        assert_eq!(problems.len(), 12, "{all}");
         let good = App::builder().application_id("a").brokers("b:1").input_topics(["t"]);
         assert!(build(good).is_none());
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_kept_is_refused() {
+        struct Gone;
+        impl StatefulTransformer for Gone {
+            type State = u64;
+
+            async fn transform(&self, _: &Record<'_>, _: Option<u64>, _: &mut Output) -> Result<Next<u64>, StageError> {
+                Ok(Next::Keep)
+            }
+
+            fn time_to_live(&self) -> Option<TimeToLive> {
+                Some(TimeToLive { after: Duration::ZERO, clock: Clock::Wall })
+            }
+        }
+        let app = App::builder().application_id("a/b").brokers("b:1").input_topics(["t"]);
+        let Err(Error::Config { problems }) = app.build_stateful(Gone) else { panic!("two things are wrong") };
+        let all = problems.join("\n");
+        assert!(problems.len() == 2 && all.contains("application_id: the changelog topic \"a/b-changelog\""), "{all}");
+        assert!(all.contains("time_to_live"), "{all}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod changelog;
 mod protocol;
+mod topic;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use protocol::{GroupProtocol, protocol_problem};
+pub use topic::topic_problem;
 
 use crate::error::Error;
 use crate::kafka;
@@ -280,8 +282,8 @@ impl WorkerConfig {
             problems.push("topics must name at least one topic".to_owned());
         }
         for (i, topic) in self.topics.iter().enumerate() {
-            if topic.trim().is_empty() {
-                problems.push("topics must not contain a blank name".to_owned());
+            if let Some(problem) = topic_problem(topic) {
+                problems.push(format!("topics: {topic:?} is no name of a topic: {problem}"));
             }
             if self.topics[..i].contains(topic) {
                 problems.push(format!("topics names {topic} twice"));
@@ -300,6 +302,15 @@ impl WorkerConfig {
             if let Some(problem) = self.group_instance_id.as_deref().and_then(instance_problem) {
                 problems.push(format!("group_instance_id: {problem}"));
             }
+        }
+        let outputs = self.output_topics.iter().map(|topic| ("output_topics", topic));
+        for (key, topic) in outputs.chain(self.dead_letter_topic.iter().map(|topic| ("dead_letter_topic", topic))) {
+            if let Some(problem) = topic_problem(topic) {
+                problems.push(format!("{key}: {topic:?} is no name of a topic: {problem}"));
+            }
+        }
+        if let Some(topic) = self.dead_letter_topic.as_ref().filter(|topic| self.topics.contains(topic)) {
+            problems.push(format!("dead_letter_topic {topic} is an input topic too: its records would come back for ever; choose another one"));
         }
         problems.extend(self.changelog_problems());
         problems.extend(self.state_dir_problems());

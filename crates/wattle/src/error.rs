@@ -1,15 +1,16 @@
 //! What can go wrong, in words that an operator can act on.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::kafka::{self, Offset, Position};
 
 /// Why a worker could not run, or stopped. [`Error::exit`] groups them by what a caller does next.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The configuration cannot work.
-    #[error("the configuration is refused: {}", problems.join("; "))]
+    #[error("the configuration is refused: {}", list(problems))]
     Config {
         /// Each says what and what to do.
         problems: Vec<String>,
@@ -46,7 +47,7 @@ pub enum Error {
     /// The stage could not process a record, and no dead-letter topic is set.
     #[error(
         "task {task} stopped at {topic}/{partition} offset {offset}{}: {reason}; nothing of its batch was committed. \
-         Fix the record or the program, or set a dead-letter topic (error_output) to move such records aside",
+         Fix the record or the program, or set a dead-letter topic (error_output in a file, dead_letter_topic in an App) to move such records aside",
         key.as_deref().map(|k| format!(" (key {k})")).unwrap_or_default()
     )]
     Record {
@@ -88,6 +89,26 @@ pub enum Error {
         /// The state key, quoted, where it is short and printable.
         key: Option<String>,
         /// What the stage said.
+        reason: String,
+    },
+    /// The state of a record's key is not what the stage reads. No dead-letter topic takes the record, which is not at fault.
+    #[error(
+        "task {task} stopped at {topic}/{partition} offset {offset}{}: {reason}; nothing of its batch was committed. The state is of another type than \
+         the program reads: read the former one too, or begin anew (wattle reset)",
+        key.as_deref().map(|k| format!(" (state key {k})")).unwrap_or_default()
+    )]
+    UnreadableState {
+        /// The task: the partition's number.
+        task: i32,
+        /// Where the record is.
+        topic: String,
+        /// Where the record is.
+        partition: i32,
+        /// Where the record is.
+        offset: Offset,
+        /// The state key, quoted, where it is short and printable.
+        key: Option<String>,
+        /// What is wrong with the state.
         reason: String,
     },
     /// The stage itself could not begin or end.
@@ -246,6 +267,13 @@ pub enum Error {
     },
 }
 
+/// As [`fmt::Display`], behind the code: it is what a `main` prints that returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{self}", self.code().unwrap_or_default(), if self.code().is_some() { ": " } else { "" })
+    }
+}
+
 /// Why a question about a state ([`States`](crate::States)) has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -268,6 +296,14 @@ pub enum Unanswered {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// One problem in the line, several below it.
+fn list(problems: &[String]) -> String {
+    match problems {
+        [problem] => problem.clone(),
+        _ => problems.iter().map(|problem| format!("\n- {problem}")).collect(),
+    }
 }
 
 /// What a caller does about an error: the CLI's exit codes.
@@ -314,6 +350,7 @@ impl Error {
             Error::State { .. } => "W0016",
             Error::Stage { .. } => "W0017",
             Error::Query { .. } => "W0018",
+            Error::UnreadableState { .. } => "W0019",
             Error::Panic { .. } => return None,
         })
     }

@@ -30,6 +30,7 @@ pub use application::{Application, ChangelogView, Inspection, LocalState, LocalT
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
+    topic_problem,
 };
 pub use error::{Error, Exit, Unanswered};
 pub use extract::{CursorName, SourceConfig};

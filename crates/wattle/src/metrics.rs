@@ -74,8 +74,8 @@ impl Metrics {
     }
 
     /// Records of a committed batch were passed over.
-    pub fn skipped(&self, records: u64) {
-        self.skipped.fetch_add(records, Relaxed);
+    pub fn skipped(&self, records: usize) {
+        self.skipped.fetch_add(records as u64, Relaxed);
     }
 
     /// A batch was aborted and will run again.

@@ -9,8 +9,8 @@ use crate::kafka::Batch;
 use crate::lane::Sink;
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
+use crate::task::aside::AsideLog;
 use crate::task::process::{self, Done, Firing, Processing};
-use crate::task::skipped::SkipLog;
 use crate::worker::Stop;
 
 /// Gives records in order, from one thread.
@@ -141,7 +141,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
-    let mut skips = SkipLog::default();
+    let mut log = AsideLog::default();
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
     let mut batch = Batch::new(source.topics());
@@ -156,15 +156,16 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             }
             output.clear();
             let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
-            let Done { until, dead_letters, skipped, .. } = done.expect("nobody can stop it");
+            let Done { until, aside, .. } = done.expect("nobody can stop it");
+            let dead_letters = aside.dead_letters.count;
             let messages = output.len() - dead_letters;
             let started = Instant::now();
             if !deliver(source, &batch, &mut output, until)? {
                 return Ok(Ended::Undelivered);
             }
             metrics.batch(until - from, messages, dead_letters, started.elapsed());
-            metrics.skipped(skipped.count);
-            skips.note(SOURCE, skipped);
+            metrics.skipped(aside.skipped.count);
+            log.note(SOURCE, aside);
             from = until;
         }
         match fill {

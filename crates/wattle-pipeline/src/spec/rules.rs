@@ -1,8 +1,8 @@
 //! Rules over more than one key. A combination whose guarantee would not hold is refused, with both keys and the remedy.
 
-use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem};
+use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, topic_problem};
 
-use super::kafka::{EMBEDDED, same_brokers, topic_problem};
+use super::kafka::{EMBEDDED, same_brokers};
 use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;

@@ -1,6 +1,6 @@
 //! What is wrong with the settings of a changelog topic, and of the folder for states.
 
-use super::{Delivery, WorkerConfig};
+use super::{Delivery, WorkerConfig, topic_problem};
 
 impl WorkerConfig {
     pub(super) fn changelog_problems(&self) -> Vec<String> {
@@ -15,8 +15,8 @@ impl WorkerConfig {
         if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
             say("a stage that keeps state needs exactly once: its changes belong to a transaction".to_owned());
         }
-        if changelog.trim().is_empty() {
-            say("changelog_topic must not be blank".to_owned());
+        if let Some(problem) = topic_problem(changelog) {
+            say(format!("changelog_topic: {changelog:?} is no name of a topic: {problem}"));
         }
         if self.topics.contains(changelog) || self.output_topics.contains(changelog) {
             say(format!("changelog_topic {changelog} is an input or output topic too: choose another one"));

@@ -128,7 +128,7 @@ impl Admin {
             Some("compact") => Ok(()),
             Some(other) => {
                 let text = format!(
-                    "the changelog topic {topic} has cleanup.policy={other}, which would delete the positions in it: set it to compact"
+                    "the changelog topic {topic} has cleanup.policy={other}, which would delete what it keeps: set it to compact"
                 );
                 Err(Error::Topics { text })
             }

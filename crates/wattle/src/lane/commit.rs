@@ -238,9 +238,10 @@ pub(crate) fn refusal(
     let limit = too_large.then(|| limit(message.topic)).flatten();
     let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
     let text = format!(
-        "kafka refused a record for {}/{} of key {}: {} ({} bytes{allows}){}",
+        "kafka refused a record for {}{} of key {}: {} ({} bytes{allows}){}",
         message.topic,
-        refused.partition,
+        // Without one it did not come as far as that.
+        if refused.partition < 0 { String::new() } else { format!("/{}", refused.partition) },
         shown(message.key),
         failure.error,
         refused.bytes,

@@ -1,7 +1,8 @@
-//! Names a record that its topic cannot take before anything is produced, by its key: what a broker says of it is no more than a size.
+//! Names an output that cannot be meant, or that its topic cannot take, before anything is produced: what a broker says of it is no more than a
+//! size, and one that creates topics takes a misspelt one.
 
 use super::commit::made_from;
-use crate::config::Compression;
+use crate::config::{Compression, Delivery, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::Batch;
 use crate::stage::Output;
@@ -12,31 +13,54 @@ const OVERHEAD: usize = 68;
 /// Characters of a key that are shown.
 const SHOWN: usize = 64;
 
+/// Refuses what must not be sent.
+pub(super) fn check(output: &Output, batch: &Batch, config: &WorkerConfig, limits: &Limits) -> Result<(), Error> {
+    let undeclared = undeclared(output, batch, config);
+    let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
+    let found = undeclared.or_else(|| if exactly_once { too_large(output, batch, config, limits) } else { None });
+    found.map_or(Ok(()), |text| Err(Error::Refused { text }))
+}
+
 /// The first output that is larger than its topic allows. Compressed ones are left to the broker, which judges what arrives.
-pub(super) fn too_large(
-    output: &Output,
-    batch: &Batch,
-    limits: &Limits,
-    compression: Compression,
-    changelog: Option<&str>,
-) -> Option<Error> {
-    if compression != Compression::None {
+fn too_large(output: &Output, batch: &Batch, config: &WorkerConfig, limits: &Limits) -> Option<String> {
+    if config.compression != Compression::None {
         return None;
     }
     output.larger_than(limits.batch_size.saturating_sub(OVERHEAD)).find_map(|(index, bytes)| {
         let message = output.get(index);
         let limit = *limits.record.get(message.topic)?;
         (bytes + OVERHEAD > limit).then(|| {
-            let what = if changelog == Some(message.topic) { "the state" } else { "a record" };
-            let text = format!(
-                "{what} of key {} has {bytes} bytes, and {} allows {limit} (max.message.bytes): raise the limit, or make it smaller{}",
+            let is_state = config.changelog_topic.as_deref() == Some(message.topic);
+            format!(
+                "{} of key {} has {bytes} bytes, and {} allows {limit} (max.message.bytes): raise the limit, or make it smaller{}",
+                if is_state { "the state" } else { "a record" },
                 shown(message.key),
                 message.topic,
                 made_from(batch, message.source),
-            );
-            Error::Refused { text }
+            )
         })
     })
+}
+
+/// The first output to a topic that the application has not named as one of its own; none where it has named none.
+fn undeclared(output: &Output, batch: &Batch, config: &WorkerConfig) -> Option<String> {
+    let topics = &config.output_topics;
+    if topics.is_empty() {
+        return None;
+    }
+    let ours = topics.iter().chain(&config.dead_letter_topic).chain(&config.changelog_topic);
+    let mut last = "";
+    let strange = output.iter().find(|message| {
+        let known = message.topic == last || ours.clone().any(|topic| topic == message.topic);
+        last = message.topic;
+        !known
+    })?;
+    Some(format!(
+        "the stage writes to the topic {}, which is none of its output topics ({}): name it there, or mend the stage{}",
+        strange.topic,
+        topics.join(", "),
+        made_from(batch, strange.source),
+    ))
 }
 
 /// A key in words: at most so many characters, whatever it is.
@@ -62,28 +86,57 @@ mod tests {
         Limits { batch_size: 1000, record: BTreeMap::from([("out".to_owned(), 1000), ("log".to_owned(), 2000)]) }
     }
 
+    fn config() -> WorkerConfig {
+        let delivery = Delivery::ExactlyOnce { transactional_id: "t".to_owned() };
+        let mut config = WorkerConfig::new("n", "b", "g", ["in"], delivery);
+        config.changelog_topic = Some("log".to_owned());
+        config
+    }
+
+    fn refused(output: &Output, batch: &Batch, config: &WorkerConfig) -> Option<String> {
+        check(output, batch, config, &limits()).err().map(|error| error.to_string())
+    }
+
     #[test]
     fn a_record_that_is_too_large_is_named_by_its_key_before_it_is_sent() {
         let mut batch = Batch::new(vec!["in".to_owned()]);
         let (topic, key) = ("in", Some(b"k".as_slice()));
         let record = Record { topic, partition: 3, offset: Offset(7), timestamp: None, key, value: None, headers: &[] };
         batch.push(0, &record);
-        let mut output = Output::default();
+        let (mut output, mut config) = (Output::default(), config());
         let value = vec![b'x'; 1500];
         output.send(Message::to("log").key(b"fits".as_slice()).value(&value[..]));
-        assert!(too_large(&output, &batch, &limits(), Compression::None, Some("log")).is_none());
+        assert_eq!(refused(&output, &batch, &config), None);
         output.send(Message::to("out").key(b"large\xff\n".as_slice()).value(&value[..]));
-        let text = too_large(&output, &batch, &limits(), Compression::None, None).expect("too large").to_string();
+        let text = refused(&output, &batch, &config).expect("too large");
         for word in ["a record of key \"large\u{fffd}\\n\"", "1507 bytes", "out allows 1000", "in/3 offset 7"] {
             assert!(text.contains(word), "{word}: {text}");
         }
-        assert!(too_large(&output, &batch, &limits(), Compression::Zstd, None).is_none());
+        config.compression = Compression::Zstd;
+        assert_eq!(refused(&output, &batch, &config), None);
+        config.compression = Compression::None;
         output.clear();
         let value = vec![b'x'; 2000];
         output.send(Message::to("log").key(b"k".as_slice()).value(&value[..]));
-        let text =
-            too_large(&output, &batch, &limits(), Compression::None, Some("log")).expect("too large").to_string();
+        let text = refused(&output, &batch, &config).expect("too large");
         assert!(text.contains("the state of key \"k\""), "{text}");
+    }
+
+    #[test]
+    fn a_topic_that_was_not_declared_is_named() {
+        let batch = Batch::new(vec!["in".to_owned()]);
+        let (mut output, mut config) = (Output::default(), config());
+        for topic in ["counts", "counts", "log", "dead", "cuonts"] {
+            output.send(Message::to(topic));
+        }
+        assert_eq!(refused(&output, &batch, &config), None, "nothing is declared");
+        config.output_topics = vec!["totals".to_owned(), "counts".to_owned()];
+        config.dead_letter_topic = Some("dead".to_owned());
+        let text = refused(&output, &batch, &config).expect("the last one");
+        assert!(text.contains("the topic cuonts") && text.contains("(totals, counts)"), "{text}");
+        output.clear();
+        output.send(Message::to("totals"));
+        assert_eq!(refused(&output, &batch, &config), None);
     }
 
     #[test]

@@ -22,13 +22,13 @@ pub(crate) use commit::refusal;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 
-use crate::config::{BatchLimits, Delivery, TransactionScope};
+use crate::config::{BatchLimits, TransactionScope};
 use crate::error::Error;
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
+use crate::task::aside::AsideLog;
 use crate::task::process::{self, Done, Firing, Processing};
-use crate::task::skipped::SkipLog;
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Question, Router, Shared, Stop};
 use commit::Outcome;
@@ -72,7 +72,7 @@ pub(crate) struct Lane<S: Transformer> {
     batch: Batch,
     output: Output,
     runtime: process::Runtime,
-    skips: SkipLog,
+    asides: AsideLog,
     /// Which queue has the first turn.
     turn: usize,
     /// When the stores were last told that they are ours.
@@ -98,7 +98,7 @@ impl<S: Transformer> Lane<S> {
             fences: Fences::default(),
             output: Output::default(),
             runtime: process::Runtime::new()?,
-            skips: SkipLog::default(),
+            asides: AsideLog::default(),
             turn: 0,
             owned: Instant::now(),
         })
@@ -113,7 +113,7 @@ impl<S: Transformer> Lane<S> {
             Ok(Err(error)) => shared.fatal.raise(error),
             Err(panic) => shared.fatal.raise(Error::Panic { what: name, message: panic_text(panic.as_ref()) }),
         }
-        self.skips.say(&shared.config.name);
+        self.asides.say(&shared.config.name);
         self.join_starters();
     }
 
@@ -275,12 +275,13 @@ impl<S: Transformer> Lane<S> {
             if self.wipe_unread()? {
                 return Ok(());
             }
-            let Some(Done { until, dead_letters, skipped, fired }) = processed? else { continue };
+            let Some(Done { until, fired, aside }) = processed? else { continue };
             let started = Instant::now();
             let positions = self.positions_behind(until, &fired)?;
             if positions.is_empty() {
                 return Ok(());
             }
+            let dead_letters = aside.dead_letters.count;
             let messages = self.output.len() - dead_letters;
             if let Some(changelog) = &shared.config.changelog_topic {
                 self.output.log_states(changelog);
@@ -288,18 +289,12 @@ impl<S: Transformer> Lane<S> {
                     return Ok(());
                 }
             }
-            if let Delivery::ExactlyOnce { .. } = &shared.config.delivery {
-                let (limits, compression) = (&shared.topology.limits, shared.config.compression);
-                let changelog = shared.config.changelog_topic.as_deref();
-                if let Some(error) = guard::too_large(&self.output, &self.batch, limits, compression, changelog) {
-                    return Err(error);
-                }
-            }
+            guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits)?;
             match self.commit(&positions)? {
                 Outcome::Committed => {
                     shared.metrics.batch(until, messages, dead_letters, started.elapsed());
-                    shared.metrics.skipped(skipped.count);
-                    self.skips.note(&shared.config.name, skipped);
+                    shared.metrics.skipped(aside.skipped.count);
+                    self.asides.note(&shared.config.name, aside);
                     committed = until;
                 }
                 Outcome::Dropped => {}

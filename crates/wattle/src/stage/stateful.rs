@@ -68,7 +68,8 @@ pub trait StatefulTransformer: Send + Sync + 'static {
         OnInvalid::Fail
     }
 
-    /// Processes one record. `state` is a copy: nothing but what is returned changes what is kept.
+    /// Processes one record. `state` is a copy: nothing but what is returned changes what is kept. A state that is there and cannot be read as
+    /// [`StatefulTransformer::State`] stops the worker, also where a dead-letter topic is set: the record is not at fault.
     ///
     /// # Errors
     /// As those of [`Transformer::transform`]. The state stays as it was.
@@ -165,7 +166,7 @@ impl<T: StatefulTransformer> Transformer for Stateful<T> {
 
 fn read_state<T: StatefulTransformer>(out: &Output) -> Result<Option<T::State>, StageError> {
     let state = out.state().filter(|bytes| !T::State::is_no_state(bytes)).map(T::State::decode).transpose();
-    state.map_err(|reason| StageError::new(format!("the state of its key cannot be read: {reason}")))
+    state.map_err(|reason| StageError::unreadable_state(&reason.to_string()))
 }
 
 impl<T: StatefulTransformer> Stateful<T> {

@@ -105,27 +105,49 @@ where
 #[derive(Debug)]
 pub struct StageError {
     reason: Box<dyn StdError + Send + Sync>,
-    invalid: Option<Part>,
+    fault: Fault,
+}
+
+/// What is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Unknown,
+    Record(Part),
+    /// The state that is kept. Whatever the record is, it is innocent.
+    State,
 }
 
 impl StageError {
     /// An error with a text of its own. Leave record contents out: it is logged.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        StageError { reason: text.into().into(), invalid: None }
+        StageError { reason: text.into().into(), fault: Fault::Unknown }
     }
 
     /// The record itself is at fault: a part of it is not what the stage expects, and never will be. [`Transformer::on_invalid`] decides what
     /// becomes of the record.
     #[must_use]
     pub fn invalid(part: Part, text: impl Into<String>) -> Self {
-        StageError { reason: text.into().into(), invalid: Some(part) }
+        StageError { reason: text.into().into(), fault: Fault::Record(part) }
     }
 
     /// The part of the record that is at fault.
     #[must_use]
     pub fn invalid_part(&self) -> Option<Part> {
-        self.invalid
+        match self.fault {
+            Fault::Record(part) => Some(part),
+            Fault::Unknown | Fault::State => None,
+        }
+    }
+
+    /// The state of the record's key is not what the stage reads.
+    pub(crate) fn unreadable_state(reason: &str) -> Self {
+        let text = format!("the state of its key cannot be read: {reason}");
+        StageError { reason: text.into(), fault: Fault::State }
+    }
+
+    pub(crate) fn is_about_state(&self) -> bool {
+        self.fault == Fault::State
     }
 
     /// The error that was the reason.
@@ -137,16 +159,16 @@ impl StageError {
 
 impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.invalid {
-            Some(Part::Key) => write!(f, "invalid key: {}", self.reason),
-            Some(Part::Value) => write!(f, "invalid value: {}", self.reason),
-            None => self.reason.fmt(f),
+        match self.fault {
+            Fault::Record(Part::Key) => write!(f, "invalid key: {}", self.reason),
+            Fault::Record(Part::Value) => write!(f, "invalid value: {}", self.reason),
+            Fault::Unknown | Fault::State => self.reason.fmt(f),
         }
     }
 }
 
 impl<E: StdError + Send + Sync + 'static> From<E> for StageError {
     fn from(error: E) -> Self {
-        StageError { reason: Box::new(error), invalid: None }
+        StageError { reason: Box::new(error), fault: Fault::Unknown }
     }
 }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::EnterGuard;
 
-use super::failure::{dead_letter, failed, timer_failed};
+use super::failure::{dead_letter, failed, timer_failed, unreadable_state};
 use super::process::{Done, Firing, Processing};
 use crate::error::Error;
 use crate::kafka::{Batch, Offset, Record};
@@ -314,11 +314,14 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         if let Some(due) = &item.timer {
             return Err(timer_failed(record.partition, due, &reason));
         }
+        if reason.is_about_state() {
+            return Err(unreadable_state(&record, item.key.as_deref(), &reason));
+        }
         let Some(part) = reason.invalid_part() else { return self.fail(&record, out, &reason) };
         match self.processing.stage.on_invalid(&Invalid { record, part, reason: &reason }) {
             OnInvalid::Fail => self.fail(&record, out, &reason),
             OnInvalid::Skip => {
-                self.done.skipped.add(&record, &reason);
+                self.done.aside.skipped.add(&record, &reason);
                 Ok(Settled::Yes)
             }
             OnInvalid::Substitute(_) if part == Part::Key => {
@@ -346,7 +349,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
     fn fail(&mut self, record: &Record<'_>, out: &mut Output, reason: &StageError) -> Result<Settled, Error> {
         let Some(topic) = self.processing.dead_letter_topic else { return Err(failed(record, reason)) };
         out.send(dead_letter(record, topic, reason));
-        self.done.dead_letters += 1;
+        self.done.aside.dead_letters.add(record, reason);
         Ok(Settled::Yes)
     }
 

@@ -16,6 +16,17 @@ pub(super) fn failed(record: &Record<'_>, reason: &StageError) -> Error {
     }
 }
 
+pub(super) fn unreadable_state(record: &Record<'_>, key: Option<&[u8]>, reason: &StageError) -> Error {
+    Error::UnreadableState {
+        task: record.partition,
+        topic: record.topic.to_owned(),
+        partition: record.partition,
+        offset: record.offset,
+        key: printable_key(key),
+        reason: reason.to_string(),
+    }
+}
+
 pub(super) fn timer_failed(task: i32, due: &Due, reason: &StageError) -> Error {
     let key = printable_key(Some(&due.key));
     Error::Timer { task, name: due.name.clone(), at: due.at, key, reason: reason.to_string() }

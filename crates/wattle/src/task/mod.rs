@@ -1,10 +1,10 @@
 //! One input partition number across all input topics: its queues and its positions.
 
+pub(crate) mod aside;
 mod buckets;
 mod failure;
 pub(crate) mod positions;
 pub(crate) mod process;
-pub(crate) mod skipped;
 
 use crate::kafka::{PartitionQueue, Position, RebalanceListener, TopicPartition};
 use crate::worker::{Incarnation, Stop};

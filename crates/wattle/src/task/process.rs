@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use super::aside::Aside;
 use super::buckets::{Buckets, Ended, Work, attempt};
-use super::skipped::Skipped;
 use crate::config::BatchLimits;
 use crate::error::Error;
 use crate::kafka::Batch;
@@ -16,12 +16,10 @@ use crate::worker::Stop;
 pub(crate) struct Done {
     /// Index behind the last record processed.
     pub(crate) until: usize,
-    /// How many of the outputs are dead letters.
-    pub(crate) dead_letters: usize,
     /// Tasks of which timers have fired.
     pub(crate) fired: BTreeSet<i32>,
-    /// Records that were passed over.
-    pub(crate) skipped: Skipped,
+    /// Records that were not processed. A dead letter is among the outputs.
+    pub(crate) aside: Aside,
 }
 
 /// Drives futures that wait.
@@ -34,6 +32,24 @@ impl Runtime {
             .build()
             .map(Runtime)
             .map_err(|source| Error::Io { what: "start the runtime for waiting stages".into(), source })
+    }
+}
+
+impl Runtime {
+    /// Refuses a thread of an async runtime, which may not wait.
+    pub(crate) fn check() -> Result<(), Error> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Ok(());
+        }
+        let runtime = Runtime::new()?;
+        // A thread for blocking work has a handle too, and may wait. No question but this one tells them apart.
+        let may_wait = std::panic::catch_unwind(|| runtime.0.block_on(async {}));
+        std::mem::forget(runtime); // nor may such a thread end a runtime
+        may_wait.map_err(|_| {
+            let problem = "run blocks its thread, and was called on one of an async runtime: call it on a thread of its own, or by \
+                           tokio::task::spawn_blocking";
+            Error::Config { problems: vec![problem.to_owned()] }
+        })
     }
 }
 
@@ -101,4 +117,20 @@ fn process<'a, 'r, S: Transformer, F: Future<Output = Ended>>(
     let through = buckets.finish(&stop)? && (until < batch.len() || buckets.fire(&stop)?);
     buckets.keep_times();
     Ok(through.then(|| buckets.done(until)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_on_a_thread_of_an_async_runtime_is_refused_and_one_for_blocking_work_is_not() {
+        Runtime::check().expect("a thread of its own");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let error = Runtime::check().expect_err("it would stop the runtime");
+            assert!(error.to_string().contains("spawn_blocking"), "{error}");
+            tokio::task::spawn_blocking(Runtime::check).await.expect("no panic").expect("it may wait");
+        });
+    }
 }

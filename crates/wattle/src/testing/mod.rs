@@ -191,7 +191,7 @@ impl<S: Transformer> StageDriver<S> {
                 return Err(error);
             }
         };
-        self.skipped += done.skipped.count;
+        self.skipped += done.aside.skipped.count as u64;
         self.output.log_states(CHANGELOG);
         for message in self.output.iter() {
             if message.topic != CHANGELOG {

@@ -36,6 +36,7 @@ use crate::error::Error;
 use crate::kafka::{Admin, Consumer, GroupView};
 use crate::stage::{Opened, Transformer};
 use crate::state::StateFolder;
+use crate::task::process;
 use identity::{Member, Watch};
 use lanes::Lanes;
 use members::OwnGroup;
@@ -79,6 +80,7 @@ impl<S: Transformer> Worker<S> {
     /// See [`Error`]. Whatever was not committed is processed again by the next run.
     pub fn run(self, stop: &Stop) -> Result<(), Error> {
         let Worker { config, mut stage, monitor } = self;
+        process::Runtime::check()?;
         let admin = Admin::new(&config.name, &config.brokers, &config.consumer_properties)?;
         let states = startup::state_folder(&config)?;
         let topology = startup::check(&admin, &config)?;

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use wattle::testing::{StageDriver, TestRecord};
 use wattle::{
-    Error, Invalid, Message, Next, Offset, OnInvalid, Output, Part, Position, Record, StageError, StatefulTransformer,
+    Codec, Error, Invalid, Message, Next, Offset, OnInvalid, Output, Part, Position, Record, StageError,
+    StatefulTransformer,
 };
 
 /// Sums the numbers of each key; decides over what is none by `policy`.
@@ -130,4 +131,46 @@ fn what_fails_goes_to_the_dead_letter_topic_with_its_place() {
     let reason = String::from_utf8_lossy(header("wattle.error").value.as_deref().expect("a text")).into_owned();
     assert!(reason.starts_with("invalid value"), "{reason}");
     assert_eq!((driver.skipped(), driver.position("in", 0)), (1, Some(Position(2))));
+}
+
+/// A state that its type writes and does not read, as one that another version has written.
+struct Former(Vec<u8>);
+
+impl Codec for Former {
+    fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), StageError> {
+        bytes.extend_from_slice(&self.0);
+        Ok(())
+    }
+
+    fn decode(_: &[u8]) -> Result<Self, StageError> {
+        Err(StageError::new("it is of a former version"))
+    }
+}
+
+struct Keeper;
+
+impl StatefulTransformer for Keeper {
+    type State = Former;
+
+    async fn transform(
+        &self,
+        record: &Record<'_>,
+        _: Option<Former>,
+        _: &mut Output,
+    ) -> Result<Next<Former>, StageError> {
+        Ok(Next::Set(Former(record.value.unwrap_or_default().to_vec())))
+    }
+}
+
+#[test]
+fn a_state_that_cannot_be_read_stops_its_task_whatever_there_is_for_dead_letters() {
+    let mut driver = StageDriver::stateful(Keeper).dead_letter_topic("dead");
+    driver.pipe(record("k", "1")).expect("there is no state yet");
+    let error = driver.pipe(record("k", "2")).expect_err("there is one");
+    assert_eq!((error.code(), driver.position("in", 0)), (Some("W0019"), Some(Position(1))));
+    let text = format!("{error:?}");
+    for word in ["W0019: task 0", "in/0 offset 1", "state key \"k\"", "it is of a former version", "wattle reset"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(driver.take_messages().is_empty(), "the record is not at fault");
 }

@@ -1,0 +1,86 @@
+//! Records that were put aside instead of being processed, because the stage wanted it so (skipped) or failed on them (dead letters): counted, and
+//! said now and then.
+
+use std::time::{Duration, Instant};
+
+use crate::kafka::Record;
+use crate::stage::StageError;
+
+/// Between two lines about records of one kind.
+const REMIND: Duration = Duration::from_secs(60);
+
+/// What was put aside in a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Aside {
+    pub(crate) skipped: Tally,
+    pub(crate) dead_letters: Tally,
+}
+
+/// How many, and which was the last.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) count: usize,
+    last: String,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, record: &Record<'_>, reason: &StageError) {
+        self.count += 1;
+        self.last = format!("{}/{} offset {}: {reason}", record.topic, record.partition, record.offset);
+    }
+}
+
+/// What there is to say. The first is said at once, the others once a minute and at the end.
+#[derive(Debug, Default)]
+pub(crate) struct AsideLog {
+    skipped: Unsaid,
+    dead_letters: Unsaid,
+}
+
+#[derive(Debug, Default)]
+struct Unsaid {
+    tally: Tally,
+    said: Option<Instant>,
+}
+
+impl AsideLog {
+    /// Notes records whose positions are committed.
+    pub(crate) fn note(&mut self, stream: &str, aside: Aside) {
+        self.skipped.note(aside.skipped, |tally| say_skipped(stream, tally));
+        self.dead_letters.note(aside.dead_letters, |tally| say_dead(stream, tally));
+    }
+
+    /// Says what is left to say.
+    pub(crate) fn say(&mut self, stream: &str) {
+        self.skipped.say(|tally| say_skipped(stream, tally));
+        self.dead_letters.say(|tally| say_dead(stream, tally));
+    }
+}
+
+fn say_skipped(stream: &str, Tally { count, last }: &Tally) {
+    tracing::warn!(%stream, count, "skipped records that are invalid, the last one {last}");
+}
+
+fn say_dead(stream: &str, Tally { count, last }: &Tally) {
+    tracing::warn!(%stream, count, "moved records to the dead-letter topic, the last one {last}");
+}
+
+impl Unsaid {
+    fn note(&mut self, more: Tally, log: impl Fn(&Tally)) {
+        if more.count == 0 {
+            return;
+        }
+        self.tally = Tally { count: self.tally.count + more.count, last: more.last };
+        if self.said.is_none_or(|at| at.elapsed() >= REMIND) {
+            self.say(log);
+        }
+    }
+
+    fn say(&mut self, log: impl Fn(&Tally)) {
+        let tally = std::mem::take(&mut self.tally);
+        if tally.count > 0 {
+            self.said = Some(Instant::now());
+            log(&tally);
+        }
+    }
+}
