@@ -43,15 +43,20 @@ impl Patience {
     }
 }
 
+/// When a wait for the first membership is said.
+const SAY: Duration = Duration::from_secs(5);
+
 /// The wait for a worker's first membership.
 pub(super) struct Joining {
     patience: Option<Duration>,
     since: Instant,
+    is_over: bool,
+    said: bool,
 }
 
 impl Joining {
     pub(super) fn new(patience: Patience, now: Instant) -> Self {
-        Joining { patience: patience.0, since: now }
+        Joining { patience: patience.0, since: now, is_over: false, said: false }
     }
 
     /// Looked at now and then: an error where the group does not take us although its coordinator `answers`. While that does not answer,
@@ -63,10 +68,20 @@ impl Joining {
         is_member: impl Fn() -> bool,
         answers: impl Fn() -> bool,
     ) -> Result<(), Error> {
+        self.is_over |= is_member();
+        if self.is_over {
+            return Ok(());
+        }
+        let waited = now.duration_since(self.since);
+        if waited >= SAY && !std::mem::replace(&mut self.said, true) {
+            tracing::info!(
+                stream = %config.name,
+                "waits for the group {}: a member that died without leaving keeps its place until its session timeout is over",
+                config.group
+            );
+        }
         let Some(patience) = self.patience else { return Ok(()) };
-        if is_member() {
-            self.patience = None;
-        } else if now.duration_since(self.since) >= patience {
+        if waited >= patience {
             if answers() {
                 let why = format!("the group {} took no member within {} s", config.group, patience.as_secs());
                 return Err(unsupported(&config.brokers, &why));
