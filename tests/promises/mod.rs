@@ -157,6 +157,8 @@ promises! {
         a_timer_on_disk_fires_once_over_kills (classic only: "the example has no such option"),
         keys_that_run_at_once_keep_their_counts_and_their_order_over_kills (classic only: "the example has no such option"),
         invalid_records_that_are_skipped_commit_their_positions (classic only: "the example has no such option");
+    restore (each scope):
+        a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }

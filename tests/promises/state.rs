@@ -6,6 +6,7 @@ use std::fs;
 use rdkafka::Message as _;
 use rdkafka::producer::BaseRecord;
 
+use super::restore::restores;
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::cluster::{Cluster, answer, options};
 use crate::harness::ledger::{count, read};
@@ -128,7 +129,7 @@ pub(super) fn state_without_positions_is_refused(room: &Room) {
 }
 
 /// Writes `count` records, each with a key of its own: record `i` of the input has the key `key{i}` and the number `first + i`.
-fn write_keys(room: &Room, input: &str, first: u64, count: u64) {
+pub(super) fn write_keys(room: &Room, input: &str, first: u64, count: u64) {
     let producer = confirmed_producer(&room.broker().address());
     for i in 0..count {
         let (key, value) = (format!("key{i}"), format!(r#"{{"i":{}}}"#, first + i));
@@ -137,12 +138,9 @@ fn write_keys(room: &Room, input: &str, first: u64, count: u64) {
     finish(&producer);
 }
 
-/// What the process says that it has read of its tasks' states: records of each restore.
+/// Records that the process has read in each restore.
 fn restored(process: &Process) -> Vec<u64> {
-    let log = process.stderr();
-    let restores = log.lines().filter(|line| line.contains("has its state from"));
-    let records = restores.map(|line| line.split_once("records=").expect("a number of records").1);
-    records.map(|text| text.split(' ').next().expect("a word").parse().expect("a number")).collect()
+    restores(process).iter().map(|restore| restore.records).collect()
 }
 
 /// The last count of each key of [`write_keys`].
@@ -160,7 +158,7 @@ fn last_counts(room: &Room, output: &str) -> BTreeMap<String, u64> {
     last
 }
 
-fn assert_all_counted(room: &Room, output: &str, keys: u64, times: u64) {
+pub(super) fn assert_all_counted(room: &Room, output: &str, keys: u64, times: u64) {
     let counts = last_counts(room, output);
     assert_eq!(counts.len() as u64, keys);
     assert!(counts.values().all(|n| *n == times), "every key {times} times");
