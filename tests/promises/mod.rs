@@ -157,6 +157,11 @@ promises! {
         a_timer_on_disk_fires_once_over_kills (classic only: "the example has no such option"),
         keys_that_run_at_once_keep_their_counts_and_their_order_over_kills (classic only: "the example has no such option"),
         invalid_records_that_are_skipped_commit_their_positions (classic only: "the example has no such option");
+    batch (each scope):
+        outputs_state_and_position_of_a_batch_commit_in_one_transaction (classic only: "the example has no such option"),
+        a_refused_output_or_state_commits_nothing_of_its_batch_and_is_named (classic only: "the example has no such option"),
+        a_late_commit_of_a_batch_with_state_counts_once (classic only: "the example has no such option"),
+        a_state_that_cannot_be_read_stops_the_records_of_its_key_alone (classic only: "the example has no such option");
     restore (each scope):
         a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option");
     examples:
