@@ -115,6 +115,8 @@ promises! {
         outputs_that_are_refused_in_part_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         outputs_without_an_answer_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_start_with_coordinators_that_are_not_ready_loses_and_doubles_nothing (embedded only: "it takes a hook"),
+        a_task_starts_with_its_fence_then_its_positions_then_its_state_then_its_records (embedded only: "it takes a hook"),
+        two_rebalances_during_a_start_lose_and_double_nothing (embedded only: "it takes a hook"),
         a_member_that_hears_bad_news_loses_and_doubles_nothing (embedded only: "it takes a hook"),
         a_fetch_that_is_held_stops_no_other_member (embedded only: "it takes a hook"),
         records_of_a_transaction_that_expires_are_not_processed (embedded only: "it takes a hook"),
