@@ -374,3 +374,26 @@ pub(super) fn invalid_records_that_are_skipped_commit_their_positions(room: &Roo
     process.stop_cleanly();
     assert_counts(room, &output, 1, 100);
 }
+
+/// Partition n of the changelog is the state of partition n of the input: an added one has no place there. It is refused by the process that gets it, before it reads any of it, and by each
+/// that starts.
+pub(super) fn a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_refused(room: &Room) {
+    let (input, output) = (room.topic("in", 2), room.topic("out", 2));
+    let group = room.cluster().group(&room.group());
+    let (mut first, mut second) = (start(room, &input, &output), start(room, &input, &output));
+    group.wait_members(&[1, 1], PATIENCE);
+    room.load(&[&input], 2).send(0..200);
+    group.wait_drained(&[&input], PATIENCE);
+    room.cluster().add_partitions(&input, 3);
+    room.load(&[&input], 3).send(200..500);
+    // Who is left divides the partitions that there are now.
+    first.stop_cleanly();
+    assert_eq!(second.wait_exit(PATIENCE), 1);
+    let mut third = start(room, &input, &output);
+    assert_eq!(third.wait_exit(PATIENCE), 1);
+    for process in [second, third] {
+        let words = [&format!("{}-changelog has 2 partitions and the input topics", room.group()), "new application_id"];
+        assert!(process.says(&words), "log: {}", process.stderr());
+    }
+    assert_eq!(group.committed(&input)[2], None);
+}
