@@ -167,6 +167,8 @@ promises! {
         a_state_that_cannot_be_read_stops_the_records_of_its_key_alone (classic only: "the example has no such option");
     restore (each scope):
         a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option");
+    rolling (each scope):
+        a_rolling_restart_during_batches_that_outlast_the_session_is_exact (classic only: "the example has no such option");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }
