@@ -117,8 +117,8 @@ pub(super) fn a_refused_output_or_state_commits_nothing_of_its_batch_and_is_name
     });
 }
 
-/// Its owner is dead, and its commit comes late: before the new owner starts, while it does, and when it has counted everything. What the state
-/// has and what the position says are one thing each time.
+/// Its owner is dead, and its commit comes late: before the new owner starts, while it does, and when it has counted everything. What
+/// the state has and what the position says are one thing each time.
 pub(super) fn a_late_commit_of_a_batch_with_state_counts_once(room: &Room) {
     let moments = ["before", "during", "after"].map(|moment| (moment, Count::new(room, moment)));
     thread::scope(|scope| {

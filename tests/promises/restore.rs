@@ -13,9 +13,9 @@ const KEYS: u64 = 3000;
 /// The example's: a member that is not heard of for so long is expelled.
 const SESSION: Duration = Duration::from_secs(6);
 
-/// Somebody's transaction is open in the middle of the changelog, so that each restore reads what is before it and waits for the rest. Members come and go,
-/// each time when all tasks have come so far again, and then the wait outlasts the session. There is no rebalance but theirs, nobody reads again what it has read
-/// of a task that it keeps, and every record is counted once.
+/// Somebody's transaction is open in the middle of the changelog, so that each restore reads what is before it and waits for the rest.
+/// Members come and go, each time when all tasks have come so far again, and then the wait outlasts the session. There is no rebalance
+/// but theirs, nobody reads again what it has read of a task that it keeps, and every record is counted once.
 pub(super) fn a_restore_that_outlasts_the_session_settles_while_members_come_and_go(room: &Room) {
     let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
     let group = room.cluster().group(&room.group());
@@ -56,7 +56,8 @@ pub(super) fn a_restore_that_outlasts_the_session_settles_while_members_come_and
     members.iter_mut().for_each(|(_, member)| member.stop_cleanly());
 }
 
-/// Counts [`KEYS`] twice, and opens a transaction in the changelog in between. Returns how many records are before it in each partition; so many are behind it.
+/// Counts [`KEYS`] twice, and opens a transaction in the changelog in between. Returns how many records are before it in each
+/// partition; so many are behind it.
 fn fill_changelog(room: &Room, input: &str, output: &str) -> (Vec<u64>, Transaction) {
     let group = room.cluster().group(&room.group());
     write_keys(room, input, 0, KEYS);
@@ -88,7 +89,8 @@ fn waits_with_all_tasks(room: &Room, process: &Process) -> bool {
     tasks.iter().all(|task| since.contains(&waits(task)))
 }
 
-/// Each task has its state after its last assignment and not before, with what is behind the transaction alone where the process had it already. Returns how many it had.
+/// Each task has its state after its last assignment and not before, with what is behind the transaction alone where the process had it
+/// already. Returns how many it had.
 fn assert_restored_once(process: &Process, before: &[u64]) -> usize {
     let (assignments, mut restores) = (assignments(process), restores(process));
     restores.sort_unstable_by_key(|restore| restore.task);

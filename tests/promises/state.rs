@@ -375,8 +375,8 @@ pub(super) fn invalid_records_that_are_skipped_commit_their_positions(room: &Roo
     assert_counts(room, &output, 1, 100);
 }
 
-/// Partition n of the changelog is the state of partition n of the input: an added one has no place there. It is refused by the process that gets it, before it reads any of it, and by each
-/// that starts.
+/// Partition n of the changelog is the state of partition n of the input: an added one has no place there. The process that gets it refuses
+/// it before it reads any of it, and so does each that starts.
 pub(super) fn a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_refused(room: &Room) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
     let group = room.cluster().group(&room.group());

@@ -1,6 +1,6 @@
 //! Looks something up for each record, which takes its time, and counts the records of each key meanwhile. While one waits, records of other keys go on;
-//! what comes out has the order of the input all the same. Records that are no JSON with a number `i` are skipped. A number `takes_ms` says how long the
-//! answer takes.
+//! what comes out has the order of the input all the same. Records that are no JSON with a number `i` are skipped.
+//! A number `takes_ms` says how long the answer takes.
 //!
 //! With `wattle broker` running (it says where), and the topics `clicks` and `enriched` there:
 //!
