@@ -11,6 +11,7 @@ use super::cluster::{client, transactional_client};
 use super::load::{Deliveries, finish, send};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// A transaction that is open until it is committed or aborted. Dropped, it stays open until its timeout.
 pub(crate) struct Transaction {
@@ -18,9 +19,10 @@ pub(crate) struct Transaction {
     producer: BaseProducer<Deliveries>,
 }
 
-fn producer(address: &str, id: &str) -> BaseProducer<Deliveries> {
+fn producer(address: &str, id: &str, lasts: Duration) -> BaseProducer<Deliveries> {
     let mut config: ClientConfig = transactional_client(address);
     config.set("transactional.id", id).set("retry.backoff.ms", "5");
+    config.set("transaction.timeout.ms", lasts.as_millis().to_string());
     let producer = config.create_with_context(Deliveries::default()).expect("a producer");
     Producer::init_transactions(&producer, TIMEOUT).expect("initialised");
     producer
@@ -28,13 +30,18 @@ fn producer(address: &str, id: &str) -> BaseProducer<Deliveries> {
 
 /// Takes a transactional id away from whoever has it.
 pub(crate) fn fence(address: &str, id: &str) {
-    drop(producer(address, id));
+    drop(producer(address, id, MINUTE));
 }
 
 impl Transaction {
-    /// Begins.
+    /// Begins one that the broker ends after a minute.
     pub(crate) fn open(address: &str, id: &str) -> Self {
-        let producer = producer(address, id);
+        Transaction::open_for(address, id, MINUTE)
+    }
+
+    /// Begins one that the broker ends when it has lasted so long.
+    pub(crate) fn open_for(address: &str, id: &str, lasts: Duration) -> Self {
+        let producer = producer(address, id, lasts);
         producer.begin_transaction().expect("begun");
         Transaction { address: address.to_owned(), producer }
     }

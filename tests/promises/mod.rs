@@ -116,6 +116,8 @@ promises! {
         outputs_that_are_refused_in_part_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         outputs_without_an_answer_are_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_start_with_coordinators_that_are_not_ready_loses_and_doubles_nothing (embedded only: "it takes a hook"),
+        a_task_starts_with_its_fence_then_its_positions_then_its_state_then_its_records (embedded only: "it takes a hook"),
+        two_rebalances_during_a_start_lose_and_double_nothing (embedded only: "it takes a hook"),
         a_member_that_hears_bad_news_loses_and_doubles_nothing (embedded only: "it takes a hook"),
         a_fetch_that_is_held_stops_no_other_member (embedded only: "it takes a hook"),
         records_of_a_transaction_that_expires_are_not_processed (embedded only: "it takes a hook"),
@@ -154,10 +156,20 @@ promises! {
         a_state_folder_in_use_is_refused_with_its_owner (classic only: "the example has no such option"),
         a_changelog_that_was_made_anew_is_followed (classic only: "the example has no such option"),
         ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option"),
+        a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_refused (classic only: "the example has no such option"),
         a_timer_fires_once_over_kills (classic only: "the example has no such option"),
         a_timer_on_disk_fires_once_over_kills (classic only: "the example has no such option"),
         keys_that_run_at_once_keep_their_counts_and_their_order_over_kills (classic only: "the example has no such option"),
         invalid_records_that_are_skipped_commit_their_positions (classic only: "the example has no such option");
+    batch (each scope):
+        outputs_state_and_position_of_a_batch_commit_in_one_transaction (classic only: "the example has no such option"),
+        a_refused_output_or_state_commits_nothing_of_its_batch_and_is_named (classic only: "the example has no such option"),
+        a_late_commit_of_a_batch_with_state_counts_once (classic only: "the example has no such option"),
+        a_state_that_cannot_be_read_stops_the_records_of_its_key_alone (classic only: "the example has no such option");
+    restore (each scope):
+        a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option");
+    rolling (each scope):
+        a_rolling_restart_during_batches_that_outlast_the_session_is_exact (classic only: "the example has no such option");
     examples:
         the_examples_load_and_filter_the_earthquakes;
 }

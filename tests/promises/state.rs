@@ -6,6 +6,7 @@ use std::fs;
 use rdkafka::Message as _;
 use rdkafka::producer::BaseRecord;
 
+use super::restore::restores;
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::cluster::{Cluster, answer, options};
 use crate::harness::ledger::{count, read};
@@ -128,7 +129,7 @@ pub(super) fn state_without_positions_is_refused(room: &Room) {
 }
 
 /// Writes `count` records, each with a key of its own: record `i` of the input has the key `key{i}` and the number `first + i`.
-fn write_keys(room: &Room, input: &str, first: u64, count: u64) {
+pub(super) fn write_keys(room: &Room, input: &str, first: u64, count: u64) {
     let producer = confirmed_producer(&room.broker().address());
     for i in 0..count {
         let (key, value) = (format!("key{i}"), format!(r#"{{"i":{}}}"#, first + i));
@@ -137,12 +138,9 @@ fn write_keys(room: &Room, input: &str, first: u64, count: u64) {
     finish(&producer);
 }
 
-/// What the process says that it has read of its tasks' states: records of each restore.
+/// Records that the process has read in each restore.
 fn restored(process: &Process) -> Vec<u64> {
-    let log = process.stderr();
-    let restores = log.lines().filter(|line| line.contains("has its state from"));
-    let records = restores.map(|line| line.split_once("records=").expect("a number of records").1);
-    records.map(|text| text.split(' ').next().expect("a word").parse().expect("a number")).collect()
+    restores(process).iter().map(|restore| restore.records).collect()
 }
 
 /// The last count of each key of [`write_keys`].
@@ -160,7 +158,7 @@ fn last_counts(room: &Room, output: &str) -> BTreeMap<String, u64> {
     last
 }
 
-fn assert_all_counted(room: &Room, output: &str, keys: u64, times: u64) {
+pub(super) fn assert_all_counted(room: &Room, output: &str, keys: u64, times: u64) {
     let counts = last_counts(room, output);
     assert_eq!(counts.len() as u64, keys);
     assert!(counts.values().all(|n| *n == times), "every key {times} times");
@@ -378,4 +376,27 @@ pub(super) fn invalid_records_that_are_skipped_commit_their_positions(room: &Roo
     room.cluster().group(&room.group()).wait_drained(&[&input], PATIENCE);
     process.stop_cleanly();
     assert_counts(room, &output, 1, 100);
+}
+
+/// Partition n of the changelog is the state of partition n of the input: an added one has no place there. The process that gets it refuses
+/// it before it reads any of it, and so does each that starts.
+pub(super) fn a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_refused(room: &Room) {
+    let (input, output) = (room.topic("in", 2), room.topic("out", 2));
+    let group = room.cluster().group(&room.group());
+    let (mut first, mut second) = (start(room, &input, &output), start(room, &input, &output));
+    group.wait_members(&[1, 1], PATIENCE);
+    room.load(&[&input], 2).send(0..200);
+    group.wait_drained(&[&input], PATIENCE);
+    room.cluster().add_partitions(&input, 3);
+    room.load(&[&input], 3).send(200..500);
+    // Who is left divides the partitions that there are now.
+    first.stop_cleanly();
+    assert_eq!(second.wait_exit(PATIENCE), 1);
+    let mut third = start(room, &input, &output);
+    assert_eq!(third.wait_exit(PATIENCE), 1);
+    for process in [second, third] {
+        let words = [&format!("{}-changelog has 2 partitions and the input topics", room.group()), "new application_id"];
+        assert!(process.says(&words), "log: {}", process.stderr());
+    }
+    assert_eq!(group.committed(&input)[2], None);
 }

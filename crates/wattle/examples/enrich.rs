@@ -1,5 +1,6 @@
 //! Looks something up for each record, which takes its time, and counts the records of each key meanwhile. While one waits, records of other keys go on;
 //! what comes out has the order of the input all the same. Records that are no JSON with a number `i` are skipped.
+//! A number `takes_ms` says how long the answer takes.
 //!
 //! With `wattle broker` running (it says where), and the topics `clicks` and `enriched` there:
 //!
@@ -23,6 +24,7 @@ struct Enrich {
 #[derive(Deserialize)]
 struct Click {
     i: u64,
+    takes_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -33,8 +35,8 @@ struct Enriched<'a> {
 }
 
 /// Stands for a question to another service.
-async fn look_up(i: u64) {
-    tokio::time::sleep(Duration::from_millis(i % 5)).await;
+async fn look_up(i: u64, takes_ms: Option<u64>) {
+    tokio::time::sleep(Duration::from_millis(takes_ms.unwrap_or(i % 5))).await;
 }
 
 impl StatefulTransformer for Enrich {
@@ -50,8 +52,8 @@ impl StatefulTransformer for Enrich {
         count: Option<u64>,
         out: &mut Output,
     ) -> Result<Next<u64>, StageError> {
-        let (k, Click { i }) = (record.key_text()?, record.json()?);
-        look_up(i).await;
+        let (k, Click { i, takes_ms }) = (record.key_text()?, record.json()?);
+        look_up(i, takes_ms).await;
         let n = count.unwrap_or(0) + 1;
         out.send(Message::to(self.output.as_str()).key(record.key).json(&Enriched { k, n, i })?);
         Ok(Next::Set(n))

@@ -1,10 +1,14 @@
-//! A start whose coordinators are not ready, or answer late.
+//! The order of a start; coordinators that are not ready, or answer late; and a group that does not rest meanwhile.
 
-use wattle_broker::ApiKey::{FindCoordinator, InitProducerId, JoinGroup, OffsetFetch, SyncGroup};
+use wattle_broker::ApiKey::{Fetch, FindCoordinator, Heartbeat, InitProducerId, JoinGroup, OffsetFetch, SyncGroup};
 use wattle_broker::{ApiKey, Code, Hook, On};
 
 use super::{Copy, Ends, GoesOn, HASTY, LATE, Outcome, RECORDS, all};
+use crate::harness::load::Load;
+use crate::harness::process::Process;
 use crate::harness::room::Room;
+use crate::harness::wait::{PATIENCE, wait_until};
+use crate::promises::state::{assert_counts_of, start_at};
 
 /// Whom the request is about.
 #[derive(Clone, Copy, Debug)]
@@ -56,4 +60,61 @@ pub(in crate::promises) fn a_start_with_coordinators_that_are_not_ready_loses_an
         copy.is_exact(0..RECORDS);
         drop(hook);
     });
+}
+
+/// The first request of each step is held: until it is let go, none of a later step comes.
+pub(in crate::promises) fn a_task_starts_with_its_fence_then_its_positions_then_its_state_then_its_records(room: &Room) {
+    let broker = room.own_broker();
+    let (input, output, id) = (room.name("in"), room.name("out"), room.group());
+    for topic in [&input, &output] {
+        broker.cluster().create_topic(topic, 1, &[]);
+    }
+    let load = Load { address: broker.address(), topics: vec![input.clone()], partitions: 1 };
+    let start = || start_at(room, &broker.address(), "count", &input, &output, &[]);
+    let drain = |mut process: Process| {
+        broker.cluster().group(&id).wait_drained(&[&input], PATIENCE);
+        process.stop_cleanly();
+    };
+    load.send(0..100);
+    drain(start());
+    load.send(100..200);
+    let on = |key| broker.embedded().on(key);
+    let mut steps = vec![
+        ("the fence", on(InitProducerId).hold()),
+        ("its state", on(Fetch).matching(format!("{id}-changelog")).hold()),
+        ("its records", on(Fetch).matching(&input).hold()),
+    ];
+    // In scope worker the process looks at its group now and then, which cannot be told from this.
+    if !room.mode().is_worker() {
+        steps.insert(1, ("its positions", on(OffsetFetch).matching(&id).hold()));
+    }
+    let process = start();
+    for (index, (what, step)) in steps.iter().enumerate() {
+        assert!(step.wait_fired(1, PATIENCE), "it asks for {what}");
+        let early: Vec<_> = steps[index + 1..].iter().filter(|(_, later)| later.fired() > 0).map(|(what, _)| what).collect();
+        assert!(early.is_empty(), "before {what}: {early:?}");
+        step.release();
+    }
+    drain(process);
+    assert_counts_of(broker.cluster(), &output, 1, 200);
+}
+
+/// The group is divided twice more while the fence of a task is held; nobody has come or gone, and the same tasks come back each time.
+pub(in crate::promises) fn two_rebalances_during_a_start_lose_and_double_nothing(room: &Room) {
+    let copy = Copy::full(room, "again");
+    let broker = room.broker().embedded();
+    let fence = broker.on(InitProducerId).matching(copy.id()).hold();
+    let mut process = room.run(&copy.pipeline);
+    assert!(fence.wait_fired(1, PATIENCE), "it starts");
+    for round in 1..=2 {
+        let synced = broker.on(SyncGroup).matching(&copy.name).observe();
+        let heartbeat = broker.on(Heartbeat).matching(&copy.name).refuse(Code::RebalanceInProgress);
+        assert!(heartbeat.wait_fired(1, PATIENCE) && synced.wait_fired(1, PATIENCE), "it joins again");
+        wait_until("it has its tasks again", PATIENCE, || process.stderr().matches("was assigned tasks").count() > round);
+    }
+    fence.release();
+    copy.wait_drained();
+    assert!(process.is_running() && !process.says(&["starts again with a new producer"]), "{}", process.stderr());
+    process.stop_cleanly();
+    copy.is_exact(0..RECORDS);
 }

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::shared::{Held, Shared, list};
+use super::startup::uneven;
 use crate::error::Error;
 use crate::kafka::GroupToken;
 use crate::lane::{Command, Lane};
@@ -50,6 +51,7 @@ impl<S: Transformer> Lanes<S> {
         let all = self.shared.topics.len();
         let (complete, partial): (Vec<_>, Vec<_>) = held.topics.iter().partition(|(_, topics)| topics.len() == all);
         let complete: Vec<i32> = complete.into_iter().map(|(task, _)| *task).collect();
+        self.refuse_added(&complete)?;
         let new = complete.iter().copied().filter(|task| !self.shared.assignment.owns(*task));
         self.waiting = new.collect();
         if held.assigned {
@@ -63,6 +65,17 @@ impl<S: Transformer> Lanes<S> {
         self.start_waiting()?;
         self.note_partial(&partial);
         Ok(())
+    }
+
+    /// A partition that was added to the input since the start has none in the changelog, where its state would be.
+    fn refuse_added(&self, complete: &[i32]) -> Result<(), Error> {
+        let partitions = self.shared.topology.partitions;
+        match (&self.shared.config.changelog_topic, complete.iter().max()) {
+            (Some(changelog), Some(last)) if *last >= partitions => {
+                Err(uneven(changelog, partitions, format_args!("at least {}", last + 1)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn log_assignment(&self, complete: &[i32]) {

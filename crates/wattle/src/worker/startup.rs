@@ -1,6 +1,7 @@
 //! What is checked against the cluster before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::descriptors;
@@ -102,14 +103,21 @@ pub(crate) fn check_transaction_timeout(admin: &Admin, cluster: &Cluster, timeou
     Err(Error::BrokerSetting { text })
 }
 
-/// Refuses a changelog topic whose partitions are not those of the input: a key's records would be in another partition now than its state.
+/// Refuses a changelog topic whose partitions are not those of the input.
 fn check_count(cluster: &Cluster, changelog: &str, partitions: i32) -> Result<(), Error> {
-    let Some(count) = cluster.topics.get(changelog).filter(|count| **count != partitions) else { return Ok(()) };
+    match cluster.topics.get(changelog) {
+        Some(count) if *count != partitions => Err(uneven(changelog, *count, partitions)),
+        _ => Ok(()),
+    }
+}
+
+/// What is wrong with so many partitions: a key's records would be in another one than its state. `inputs`: how many those have.
+pub(super) fn uneven(changelog: &str, count: i32, inputs: impl Display) -> Error {
     let text = format!(
-        "the changelog topic {changelog} has {count} partitions and the input topics {partitions}, while partition n of the one is the state \
+        "the changelog topic {changelog} has {count} partitions and the input topics {inputs}, while partition n of the one is the state \
          of partition n of the others. Go on with the former number of partitions, or start a new application_id"
     );
-    Err(Error::Topics { text })
+    Error::Topics { text }
 }
 
 /// Refuses topics that are not there.
