@@ -42,7 +42,8 @@ Records of open and aborted transactions are not shown, no consumer group is use
 
 const AFTER_INSPECT: &str = "\
 Nothing is joined, fenced or changed by looking. The changelog is read to its end, which takes its time where it is long. A lag counts \
-the markers of transactions as well.
+the markers of transactions as well. A name of which neither members, nor positions, nor a changelog are there is refused with 2; with --json \
+the object is printed all the same, with empty lists.
 
 With --state-dir it also shows how far the local state of each task reaches, and whether a start would trust it. While a process has the folder, only that is said; and a process that is started at the moment of the look is refused.";
 
