@@ -44,6 +44,10 @@ Keys and header values are strings, base64 or null.
 
 Records of open and aborted transactions are not shown, no consumer group is used, and no topic is created.";
 
+const AFTER_PRODUCE: &str = "\
+A line is KEY<TAB>VALUE, up to the first tab; nothing behind the tab is null, which deletes a key. A line without a tab is a value without a key. \
+Empty lines are left out. Every line is written at once, at least once: what is cut off by a failure or a Ctrl-C may be written, or not.";
+
 const AFTER_INSPECT: &str = "\
 Nothing is joined, fenced or changed by looking. The changelog is read to its end, which takes its time where it is long. A lag counts \
 the markers of transactions as well. A name of which neither members, nor positions, nor a changelog are there is refused with 2; with --json \
@@ -78,6 +82,9 @@ pub(crate) enum Command {
     /// Create topics
     #[command(after_help = format!("{AFTER_CREATE}\n\n{EXIT_CODES}"))]
     Create(CreateArgs),
+    /// Write the lines of stdin to a topic, KEY<TAB>VALUE each
+    #[command(after_help = format!("{AFTER_PRODUCE}\n\n{EXIT_CODES}"))]
+    Produce(ProduceArgs),
     /// Show where an application stands: members, positions, state, open transactions
     #[command(after_help = format!("{AFTER_INSPECT}\n\n{EXIT_CODES}"))]
     Inspect(InspectArgs),
@@ -139,6 +146,14 @@ pub(crate) struct CreateArgs {
     /// A setting of each, for example retention.ms=-1 or cleanup.policy=compact; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) config: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) cluster: Cluster,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProduceArgs {
+    /// The topic
+    pub(crate) topic: String,
     #[command(flatten)]
     pub(crate) cluster: Cluster,
 }

@@ -1,4 +1,4 @@
-//! The `wattle` command: `run` and `check` pipelines, `create` and `tail` topics, `inspect` and `reset` an application,
+//! The `wattle` command: `run` and `check` pipelines, `create`, `produce` to and `tail` topics, `inspect` and `reset` an application,
 //! serve as a `broker`.
 
 mod args;
@@ -11,6 +11,7 @@ mod failure;
 mod inspect;
 mod json;
 mod log;
+mod produce;
 mod run;
 mod signals;
 mod status;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Tail(args) => tail::run(&args, &status, &mut embedded),
         Command::Create(args) => create::run(&args, &status, &mut embedded),
+        Command::Produce(args) => produce::run(&args, &status, &mut embedded),
         Command::Inspect(args) => inspect::inspect(&args, &status, &mut embedded),
         Command::Reset(args) => inspect::reset(&args, &status, &mut embedded),
         Command::Broker(args) => broker::run(&args, status),

@@ -1,6 +1,7 @@
 //! The commands that ask a cluster without a pipeline file, as their users meet them: on the embedded broker, in this process.
 #![allow(clippy::unwrap_used)] // helpers of tests may panic as tests do
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -122,6 +123,27 @@ fn a_topic_that_the_broker_refuses_is_told_with_what_was_asked_for() {
     let said = room.wattle(&["create", "t", "--client-file", "client"]);
     assert_eq!(said.code, Some(2));
     assert!(said.stderr.contains("client property bootstrap.servers: cannot be set"), "{}", said.stderr);
+}
+
+#[test]
+fn lines_become_records_with_keys() {
+    let room = Room::new("produce");
+    assert_eq!(room.wattle(&["create", "t", "--partitions", "1"]).code, Some(0));
+    let mut child = room.command(&["produce", "t"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // The first line is there while the second is still to come.
+    stdin.write_all(b"ada\t{\"i\": 1}\n").unwrap();
+    let first = room.wattle(&["tail", "t", "--from-beginning", "--count", "1"]);
+    assert!(first.stdout.contains("\"key\":\"ada\",\"headers\":[],\"value\":{\"i\": 1}"), "{}", first.stdout);
+    stdin.write_all(b"ada\t\nalone").unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "wrote 3 records to t\n");
+    let all = room.wattle(&["tail", "t", "--from-beginning", "--count", "3"]).stdout;
+    assert!(all.contains("\"key\":\"ada\",\"headers\":[],\"value\":null"), "{all}");
+    assert!(all.contains("\"key\":null,\"headers\":[],\"value\":\"alone\""), "{all}");
+    let missing = room.wattle(&["produce", "nosuch"]);
+    assert!(missing.code == Some(1) && missing.stderr.starts_with("error W0003:"), "{}", missing.stderr);
 }
 
 #[test]
