@@ -21,6 +21,10 @@ Start with a pipeline file:
   wattle tail TOPIC --from-beginning look at the result
 Without a Kafka at hand, add --embedded to each.";
 
+const AFTER_CREATE: &str = "\
+A topic that is there with the same number of partitions stays as it is. With another number it is an error (exit code 1), and nothing is \
+created. Input topics of one stream or application need equal numbers.";
+
 const AFTER_RUN: &str = "\
 Ctrl-C or SIGTERM: every stream finishes or drops its batch, then the run ends with 0. A second signal ends it at once. \
 Nothing needs repair after that, nor after kill -9: start the same command again.
@@ -40,9 +44,14 @@ Keys and header values are strings, base64 or null.
 
 Records of open and aborted transactions are not shown, no consumer group is used, and no topic is created.";
 
+const AFTER_PRODUCE: &str = "\
+A line is KEY<TAB>VALUE, up to the first tab; nothing behind the tab is null, which deletes a key. A line without a tab is a value without a key. \
+Empty lines are left out. Every line is written at once, at least once: what is cut off by a failure or a Ctrl-C may be written, or not.";
+
 const AFTER_INSPECT: &str = "\
 Nothing is joined, fenced or changed by looking. The changelog is read to its end, which takes its time where it is long. A lag counts \
-the markers of transactions as well.
+the markers of transactions as well. A name of which neither members, nor positions, nor a changelog are there is refused with 2; with --json \
+the object is printed all the same, with empty lists.
 
 With --state-dir it also shows how far the local state of each task reaches, and whether a start would trust it. While a process has the folder, only that is said; and a process that is started at the moment of the look is refused.";
 
@@ -70,6 +79,12 @@ pub(crate) enum Command {
     /// Print a topic's committed records as JSON, one object a line
     #[command(after_help = format!("{}\n\n{EXIT_CODES}", AFTER_TAIL))]
     Tail(TailArgs),
+    /// Create topics
+    #[command(after_help = format!("{AFTER_CREATE}\n\n{EXIT_CODES}"))]
+    Create(CreateArgs),
+    /// Write the lines of stdin to a topic, KEY<TAB>VALUE each
+    #[command(after_help = format!("{AFTER_PRODUCE}\n\n{EXIT_CODES}"))]
+    Produce(ProduceArgs),
     /// Show where an application stands: members, positions, state, open transactions
     #[command(after_help = format!("{AFTER_INSPECT}\n\n{EXIT_CODES}"))]
     Inspect(InspectArgs),
@@ -113,6 +128,32 @@ pub(crate) struct TailArgs {
     /// End after N records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) cluster: Cluster,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// The topics
+    #[arg(required = true, value_name = "TOPIC")]
+    pub(crate) topics: Vec<String>,
+    /// Partitions of each
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) partitions: u32,
+    /// Replicas of each partition [default: the cluster decides]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) replication_factor: Option<u16>,
+    /// A setting of each, for example retention.ms=-1 or cleanup.policy=compact; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) config: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) cluster: Cluster,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProduceArgs {
+    /// The topic
+    pub(crate) topic: String,
     #[command(flatten)]
     pub(crate) cluster: Cluster,
 }
@@ -236,6 +277,12 @@ fn address(text: &str) -> Result<String, String> {
     }
 }
 
+fn setting(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.trim().is_empty());
+    let (key, value) = pair.ok_or("give KEY=VALUE, for example retention.ms=-1")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<u64>() {
         Ok(seconds) if (1..=86_400).contains(&seconds) => Ok(Duration::from_secs(seconds)),
@@ -291,6 +338,20 @@ mod tests {
         }
         for bad in ["", "localhost", ":9092", "::1", "a:b", "a:70000"] {
             assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_topic_is_created_with_whole_settings_or_not_at_all() {
+        let create = |arguments: &[&str]| Cli::try_parse_from([&["wattle", "create"], arguments].concat());
+        let parsed = create(&["t", "u", "--config", "retention.ms=-1", "--config", "a = b=c"]).expect("is legal");
+        let Command::Create(args) = parsed.command else { panic!("create was asked for") };
+        assert_eq!((args.topics.len(), args.partitions, args.replication_factor), (2, 3, None));
+        let config: Vec<_> = args.config.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(config, [("retention.ms", "-1"), ("a", "b=c")]);
+        for bad in [&[][..], &["t", "--partitions", "0"], &["t", "--replication-factor", "0"], &["t", "--config", "a"]]
+        {
+            assert!(create(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use wattle::{Application, Exit, Inspection, LocalState};
+use wattle::{Application, Error, Exit, Inspection, LocalState};
 
 use crate::args::{InspectArgs, ResetArgs, Target};
 use crate::connect::connect;
@@ -11,7 +11,7 @@ use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::json::state_line;
 use crate::status::Status;
-use crate::text::iso;
+use crate::text::{counted, iso};
 
 /// Prints positions, changelog and members, or the states themselves.
 pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
@@ -22,6 +22,9 @@ pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option
             lines.push_str(&state_line(task, key, state));
             lines.push('\n');
         })?;
+        if lines.is_empty() {
+            check_known(&application.inspect()?)?;
+        }
         return print(&lines);
     }
     let found = look(&application, &args.target)?;
@@ -29,30 +32,64 @@ pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option
         let text = serde_json::to_string(&found).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
         return print(&format!("{text}\n"));
     }
-    print(&describe(&found))
+    check_known(&found)?;
+    print(&describe(&found, &args.target))
+}
+
+/// A name of which nothing is there is most likely a wrong one.
+fn check_known(found: &Inspection) -> Result<(), Failure> {
+    let known = !found.members.is_empty() || has_leftovers(found);
+    let (group, changelog) = (&found.group, &found.changelog_topic);
+    let text = format!(
+        "nothing is known of {group}: the group has neither members nor positions, and there is no topic {changelog}; check the name, and \
+         the brokers"
+    );
+    if known { Ok(()) } else { Err(Failure::refused(text)) }
+}
+
+/// Whether there is something that a reset would remove.
+fn has_leftovers(found: &Inspection) -> bool {
+    !found.positions.is_empty() || !found.changelog.is_empty() || found.local.is_some()
 }
 
 /// Says what a reset would remove, and with `--execute` removes it.
 pub(crate) fn reset(args: &ResetArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
     let application = open(&args.target, status, embedded)?;
     let found = look(&application, &args.target)?;
-    if found.positions.is_empty() && found.changelog.is_empty() && found.local.is_none() {
-        return print(&format!(
-            "{}: neither positions, nor a changelog, nor local state; there is nothing to reset\n",
-            found.group
-        ));
+    let mut text = describe(&found, &args.target);
+    if !has_leftovers(&found) {
+        text.push_str("\nNeither positions, nor a changelog, nor local state: there is nothing to reset\n");
+        return print(&text);
     }
-    let mut text = describe(&found);
     if !args.execute {
         text.push_str("\nA reset would remove\n");
         write_plan(&mut text, &found);
-        text.push_str("Outputs stay as they are. Nothing is removed without  --execute\n");
+        text.push_str("Outputs stay as they are. Nothing is removed without --execute\n");
+        text.extend(hindrance(&found).map(|reason| format!("With --execute it would be refused now: {reason}\n")));
         return print(&text);
     }
-    application.reset(args.target.state_dir.as_deref())?;
+    application.reset(args.target.state_dir.as_deref()).map_err(|error| match error {
+        // It is about the members of the group.
+        Error::Topics { text } => Error::Topics { text: format!("{text}, {KILLED}") },
+        other => other,
+    })?;
     text.push_str("\nRemoved\n");
     write_plan(&mut text, &found);
     print(&text)
+}
+
+/// Nobody can stop a member whose process is gone.
+const KILLED: &str = "or, if it was killed, wait until its session timeout is over (45 s unless it is set)";
+
+/// Why a reset would be refused.
+fn hindrance(found: &Inspection) -> Option<String> {
+    let members = found.members.len();
+    if members > 0 {
+        let members = many(members, "member", "members");
+        return Some(format!("group {} has {members}; stop the application, {KILLED}", found.group));
+    }
+    let LocalState { folder, in_use_by, .. } = found.local.as_ref()?;
+    Some(format!("the folder {} is in use by {}", folder.display(), in_use_by.as_ref()?))
 }
 
 fn look(application: &Application, target: &Target) -> Result<Inspection, Failure> {
@@ -71,30 +108,30 @@ fn open(target: &Target, status: &Status, embedded: &mut Option<Embedded>) -> Re
 fn write_plan(text: &mut String, found: &Inspection) {
     let (positions, group) = (found.positions.len(), &found.group);
     if positions > 0 {
-        writeln!(text, "  {positions} positions of group {group}: a start begins where start_from says")
-            .expect(INFALLIBLE);
+        let positions = many(positions, "position", "positions");
+        writeln!(text, "  {positions} of group {group}: a start begins where start_from says").expect(INFALLIBLE);
     }
     if !found.changelog.is_empty() {
-        let keys: usize = found.changelog.iter().map(|partition| partition.keys).sum();
+        let keys = many(found.changelog.iter().map(|partition| partition.keys).sum(), "key", "keys");
         let topic = &found.changelog_topic;
-        writeln!(text, "  the topic {topic} with the state of {keys} keys: a start creates it again")
-            .expect(INFALLIBLE);
+        writeln!(text, "  the topic {topic} with the state of {keys}: a start creates it again").expect(INFALLIBLE);
     }
     if let Some(LocalState { folder, .. }) = &found.local {
         writeln!(text, "  the folder {} with the local state", folder.display()).expect(INFALLIBLE);
     }
 }
 
-fn describe(found: &Inspection) -> String {
+fn describe(found: &Inspection, target: &Target) -> String {
     let mut text = format!("group {}: ", found.group);
     match &found.members[..] {
         [] => text.push_str("no members\n"),
         members => {
-            writeln!(text, "{} members", members.len()).expect(INFALLIBLE);
+            writeln!(text, "{}", many(members.len(), "member", "members")).expect(INFALLIBLE);
             for member in members {
                 let instance = member.instance_id.as_deref().map(|id| format!(" ({id})")).unwrap_or_default();
-                let (id, host, count) = (&member.client_id, &member.host, member.partitions.len());
-                writeln!(text, "  {id}{instance} at {host}: {count} partitions").expect(INFALLIBLE);
+                let (id, host) = (&member.client_id, &member.host);
+                let partitions = many(member.partitions.len(), "partition", "partitions");
+                writeln!(text, "  {id}{instance} at {host}: {partitions}").expect(INFALLIBLE);
             }
         }
     }
@@ -120,8 +157,12 @@ fn describe(found: &Inspection) -> String {
         ["changelog", "keys", "bytes", "timers and cursors", "records", "open transaction"],
         rows.collect(),
     );
-    if let Some(local) = &found.local {
-        describe_local(&mut text, local);
+    match (&found.local, &target.state_dir) {
+        (Some(local), _) => describe_local(&mut text, local),
+        (None, Some(folder)) => {
+            writeln!(text, "\nno local state: there is no folder {}", folder.display()).expect(INFALLIBLE);
+        }
+        (None, None) => {}
     }
     text
 }
@@ -132,7 +173,7 @@ fn describe_local(text: &mut String, local: &LocalState) {
         writeln!(text, "in use by {owner}; it can be read once that process has ended").expect(INFALLIBLE);
         return;
     }
-    writeln!(text, "{} tasks", local.tasks.len()).expect(INFALLIBLE);
+    writeln!(text, "{}", many(local.tasks.len(), "task", "tasks")).expect(INFALLIBLE);
     let rows = local.tasks.iter().map(|one| {
         let text = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let owned = one.owned_until.map_or_else(|| "-".to_owned(), iso);
@@ -157,6 +198,10 @@ fn table<const N: usize>(text: &mut String, head: [&str; N], rows: Vec<[String; 
         });
         writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ")).expect(INFALLIBLE);
     }
+}
+
+fn many(count: usize, one: &str, many: &str) -> String {
+    counted(count as u64, one, many)
 }
 
 const INFALLIBLE: &str = "a String takes all text";

@@ -1,15 +1,17 @@
-//! The `wattle` command: `run` and `check` pipelines, `tail` a topic, `inspect` and `reset` an application, serve as
-//! a `broker`.
+//! The `wattle` command: `run` and `check` pipelines, `create`, `produce` to and `tail` topics, `inspect` and `reset` an application,
+//! serve as a `broker`.
 
 mod args;
 mod broker;
 mod check;
 mod connect;
+mod create;
 mod embedded;
 mod failure;
 mod inspect;
 mod json;
 mod log;
+mod produce;
 mod run;
 mod signals;
 mod status;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, &mut status, &mut embedded),
         Command::Check(args) => check::run(&args),
         Command::Tail(args) => tail::run(&args, &status, &mut embedded),
+        Command::Create(args) => create::run(&args, &status, &mut embedded),
+        Command::Produce(args) => produce::run(&args, &status, &mut embedded),
         Command::Inspect(args) => inspect::inspect(&args, &status, &mut embedded),
         Command::Reset(args) => inspect::reset(&args, &status, &mut embedded),
         Command::Broker(args) => broker::run(&args, status),

@@ -1,0 +1,198 @@
+//! The commands that ask a cluster without a pipeline file, as their users meet them: on the embedded broker, in this process.
+#![allow(clippy::unwrap_used)] // helpers of tests may panic as tests do
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wattle_broker::Broker;
+
+/// A broker and a folder, both for one test.
+struct Room {
+    broker: Broker,
+    folder: PathBuf,
+}
+
+/// How a command has ended, and what it has said.
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Room {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("wattle-cluster-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Room { broker: Broker::builder().start().unwrap(), folder }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wattle"));
+        for name in ["WATTLE_LOG", "WATTLE_LOG_FORMAT"] {
+            command.env_remove(name);
+        }
+        command.args(arguments).env("WATTLE_BROKERS", self.broker.address()).current_dir(&self.folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn wattle(&self, arguments: &[&str]) -> Said {
+        let output = self.command(arguments).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs the streams of a file to their end.
+    fn run(&self, pipeline: &str) {
+        let said = self.wattle(&["run", &self.file(pipeline), "--drain"]);
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+    }
+
+    fn start(&self, pipeline: &str) -> Child {
+        let mut command = self.command(&["run", &self.file(pipeline)]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn file(&self, pipeline: &str) -> String {
+        let path = self.folder.join("pipeline.yaml");
+        std::fs::write(&path, pipeline).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.broker.stop();
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            eprintln!("{} stays: {error}", self.folder.display());
+        }
+    }
+}
+
+const LOAD: &str = "
+streams:
+  - id: load
+    input: {type: generate, context: {a: 1}, count: 1}
+    output: {type: kafka, topic: in}
+";
+
+const COPY: &str = "
+streams:
+  - id: copy
+    input: {type: kafka, topics: [in], consumer_group: copy, transactional_offsets: true}
+    output: {type: kafka, topic: out, exactly_once: true, transactional_id: copy, offset_commit_group: copy}
+";
+
+#[test]
+fn topics_are_created_and_those_that_are_there_stay() {
+    let room = Room::new("create");
+    let said = room.wattle(&["create", "a", "b", "--partitions", "2", "--config", "retention.ms=-1"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(said.stderr, "created a with 2 partitions\ncreated b with 2 partitions\n");
+    let said = room.wattle(&["create", "b", "c", "--partitions", "2"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stderr.contains("b is there already, with 2 partitions") && said.stderr.contains("created c with 2"));
+    assert_eq!(room.wattle(&["create", "one", "--partitions", "1"]).stderr, "created one with 1 partition\n");
+}
+
+#[test]
+fn a_topic_with_another_number_of_partitions_is_refused_and_nothing_is_created() {
+    let room = Room::new("counts");
+    assert_eq!(room.wattle(&["create", "z"]).code, Some(0));
+    let said = room.wattle(&["create", "a", "z", "--partitions", "4"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.stderr.starts_with("error W0003:") && said.stderr.contains("than 4: z with 3"), "{}", said.stderr);
+    let said = room.wattle(&["tail", "a", "--from-beginning", "--count", "1"]);
+    assert!(said.stderr.contains("topic a does not exist"), "{}", said.stderr);
+}
+
+#[test]
+fn a_topic_that_the_broker_refuses_is_told_with_what_was_asked_for() {
+    let room = Room::new("refused");
+    for (arguments, part) in [
+        (["create", "t", "--replication-factor", "3"], "create the topic t with partitions=3, replication-factor=3: "),
+        (["create", "t", "--config", "no.such=1"], "create the topic t with partitions=3, no.such=1: "),
+    ] {
+        let said = room.wattle(&arguments);
+        assert_eq!(said.code, Some(1));
+        assert!(said.stderr.starts_with("error W0010:") && said.stderr.contains(part), "{}", said.stderr);
+    }
+    std::fs::write(room.folder.join("client"), "bootstrap.servers=x:1\n").unwrap();
+    let said = room.wattle(&["create", "t", "--client-file", "client"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.contains("client property bootstrap.servers: cannot be set"), "{}", said.stderr);
+}
+
+#[test]
+fn lines_become_records_with_keys() {
+    let room = Room::new("produce");
+    assert_eq!(room.wattle(&["create", "t", "--partitions", "1"]).code, Some(0));
+    let mut child = room.command(&["produce", "t"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // The first line is there while the second is still to come.
+    stdin.write_all(b"ada\t{\"i\": 1}\n").unwrap();
+    let first = room.wattle(&["tail", "t", "--from-beginning", "--count", "1"]);
+    assert!(first.stdout.contains("\"key\":\"ada\",\"headers\":[],\"value\":{\"i\": 1}"), "{}", first.stdout);
+    stdin.write_all(b"ada\t\nalone").unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "wrote 3 records to t\n");
+    let all = room.wattle(&["tail", "t", "--from-beginning", "--count", "3"]).stdout;
+    assert!(all.contains("\"key\":\"ada\",\"headers\":[],\"value\":null"), "{all}");
+    assert!(all.contains("\"key\":null,\"headers\":[],\"value\":\"alone\""), "{all}");
+    let missing = room.wattle(&["produce", "nosuch"]);
+    assert!(missing.code == Some(1) && missing.stderr.starts_with("error W0003:"), "{}", missing.stderr);
+}
+
+#[test]
+fn an_application_of_which_nothing_is_there_is_refused_by_name() {
+    let room = Room::new("unknown");
+    for more in [&[][..], &["--states"], &["--state-dir", "nosuch"]] {
+        let said = room.wattle(&[&["inspect", "typo"], more].concat());
+        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{more:?}");
+        for part in ["nothing is known of typo", "neither members nor positions", "no topic typo-changelog"] {
+            assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+        }
+    }
+    let said = room.wattle(&["inspect", "typo", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stdout.contains("\"positions\":[]"), "{}", said.stdout);
+    let said = room.wattle(&["reset", "typo", "--state-dir", "nosuch", "--execute"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    for part in ["there is nothing to reset", "no local state: there is no folder nosuch"] {
+        assert!(said.stdout.contains(part), "{part}: {}", said.stdout);
+    }
+}
+
+#[test]
+fn a_reset_says_beforehand_that_members_hinder_it() {
+    let room = Room::new("members");
+    assert_eq!(room.wattle(&["create", "in", "out", "--partitions", "1"]).code, Some(0));
+    room.run(LOAD);
+    let mut running = room.start(COPY);
+    let began = Instant::now();
+    let stands = |text: String| text.contains("1 member\n") && text.contains("in/0");
+    while !stands(room.wattle(&["inspect", "copy"]).stdout) {
+        assert!(began.elapsed() < Duration::from_secs(60), "no member came");
+    }
+    let dry = room.wattle(&["reset", "copy"]);
+    // Its process is gone, and nobody has told the group.
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let refused = room.wattle(&["reset", "copy", "--execute"]);
+    room.broker.advance(Duration::from_secs(60));
+    let after = room.wattle(&["reset", "copy", "--state-dir", "nosuch"]);
+
+    assert_eq!(dry.code, Some(0), "{}", dry.stderr);
+    let hindered = "With --execute it would be refused now: group copy has 1 member; stop the application, or, if it was killed, wait";
+    assert!(dry.stdout.contains(hindered), "{}", dry.stdout);
+    assert_eq!(refused.code, Some(1));
+    for part in ["the group copy has members: stop", "or, if it was killed, wait until its session timeout is over"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    assert!(after.stdout.contains("  1 position of group copy"), "{}", after.stdout);
+    assert!(after.stdout.contains("no local state: there is no folder nosuch"), "{}", after.stdout);
+    assert!(after.stdout.ends_with("Nothing is removed without --execute\n"), "{}", after.stdout);
+}
