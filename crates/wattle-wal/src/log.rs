@@ -106,9 +106,7 @@ impl Log {
         if entry.len() as u64 > limit {
             return Err(Error::TooLong { length: entry.len(), limit });
         }
-        let told = self.shared.lock().admit(entry, &self.shared)?;
-        self.shared.work.notify_one();
-        Ok(Accepted(told))
+        self.shared.lock().admit(entry, &self.shared).map(Accepted)
     }
 
     /// Reads from `position` on; without one, from where entries are not done with. A position that was committed with the results wins, since it is exact.

@@ -29,6 +29,8 @@ pub(crate) struct Shared {
 
 pub(crate) struct State {
     pub(crate) queue: VecDeque<Pending>,
+    /// How many of them wake the writer.
+    pub(crate) wanted: usize,
     /// Entries and bytes that the writer has or that wait for it.
     pub(crate) pending: (u64, u64),
     /// Bytes on disk and pending.
@@ -88,6 +90,7 @@ impl Shared {
         let (first, next) = (segments[0].follows, segments[segments.len() - 1].base);
         let state = State {
             queue: VecDeque::new(),
+            wanted: 1,
             pending: (0, 0),
             used: segments.iter().map(Segment::bytes).sum(),
             segments,
@@ -157,6 +160,9 @@ impl State {
         self.pending = (entries + 1, bytes + size);
         let (tell, told) = oneshot::channel();
         self.queue.push_back(Pending { entry: std::mem::take(entry), tell });
+        if self.queue.len() >= self.wanted {
+            shared.work.notify_one();
+        }
         Ok(told)
     }
 

@@ -1,8 +1,8 @@
 //! The thread that writes: it takes what waits, writes it in one piece, syncs it as the mode says, and tells the appenders.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -16,6 +16,8 @@ use crate::state::{Pending, Segment, Shared};
 
 /// What an appender is told where the thread ended without a word.
 const PANICKED: &str = "its writer has panicked";
+/// The most that a sync waits for company.
+const LONGEST_PATIENCE: Duration = Duration::from_millis(1);
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -32,6 +34,10 @@ pub(crate) struct Writer {
     is_sealed: bool,
     /// Since when something is not synced.
     unsynced: Option<Instant>,
+    /// With group commit: entries of the last sync, and how long the next one waits for as many. The appenders that were told come back in a moment; those that
+    /// come a little late would have a sync of their own, and all would share half as much.
+    company: usize,
+    patience: Instant,
     buffer: Vec<u8>,
 }
 
@@ -58,7 +64,9 @@ impl Writer {
     /// Writes to a new segment that begins with `base`.
     pub(crate) fn new(shared: Arc<Shared>, id: Uuid, file: Box<dyn DiskFile>, base: u64) -> Self {
         let (end, durable, next) = (HEADER, HEADER, base);
-        Writer { shared, id, file, base, end, durable, next, is_sealed: false, unsynced: None, buffer: Vec::new() }
+        let (unsynced, company, patience) = (None, 0, Instant::now());
+        let (is_sealed, buffer) = (false, Vec::new());
+        Writer { shared, id, file, base, end, durable, next, is_sealed, unsynced, company, patience, buffer }
     }
 
     /// Until the log is closed or broken.
@@ -80,24 +88,30 @@ impl Writer {
     fn take(&self) -> Work {
         let mut state = self.shared.lock();
         loop {
-            let left = match (self.shared.options.sync, self.unsynced) {
-                (SyncMode::Periodic(interval), Some(since)) => Some(interval.saturating_sub(since.elapsed())),
+            let now = Instant::now();
+            let sync_due = match (self.shared.options.sync, self.unsynced) {
+                (SyncMode::Periodic(interval), Some(since)) => Some(since + interval),
                 _ => None,
             };
-            if left.is_some_and(|left| left.is_zero()) {
+            if sync_due.is_some_and(|due| due <= now) {
                 return Work::Sync;
             }
-            if !state.queue.is_empty() {
+            let lingers = state.queue.len() < self.company && now < self.patience && !state.closing;
+            if !state.queue.is_empty() && !lingers {
                 let take = if self.shared.options.sync == SyncMode::PerEntry { 1 } else { state.queue.len() };
                 return Work::Accept(state.queue.drain(..take).collect());
             }
             if state.closing {
                 return Work::Close;
             }
+            state.wanted = if lingers { self.company } else { 1 };
             let work = &self.shared.work;
-            state = match left {
-                Some(left) => work.wait_timeout(state, left).map_or_else(|e| e.into_inner().0, |(state, _)| state),
-                None => work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner),
+            state = match if lingers { Some(self.patience) } else { sync_due } {
+                Some(due) => {
+                    let waited = work.wait_timeout(state, due.saturating_duration_since(now));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => work.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
     }
@@ -141,7 +155,13 @@ impl Writer {
         self.end += self.buffer.len() as u64;
         self.next += count;
         match self.shared.options.sync {
-            SyncMode::PerEntry | SyncMode::GroupCommit => self.sync()?,
+            SyncMode::PerEntry => self.sync()?,
+            SyncMode::GroupCommit => {
+                let began = Instant::now();
+                self.sync()?;
+                self.company = count as usize;
+                self.patience = Instant::now() + (began.elapsed() / 8).min(LONGEST_PATIENCE);
+            }
             SyncMode::Periodic(_) => {
                 self.unsynced.get_or_insert_with(Instant::now);
             }
