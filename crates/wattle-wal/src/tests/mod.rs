@@ -8,6 +8,7 @@ mod faults;
 mod numbers;
 mod replay;
 mod sim;
+mod starts;
 
 use std::sync::Arc;
 use std::time::Duration;

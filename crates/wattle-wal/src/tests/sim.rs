@@ -1,5 +1,5 @@
-//! A disk in memory that loses power as real ones do: of what was not synced, any sectors of any write may be there, and names come in order. It also fills
-//! up, fails and stalls when it is told to.
+//! A disk in memory that loses power as the worst of the real ones do: of what was not synced, any sectors of any write may be there, and any changes of names. It
+//! also fills up, fails and stalls when it is told to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -20,17 +20,28 @@ pub(crate) struct World {
     files: Vec<File>,
     names: BTreeMap<String, usize>,
     synced_names: BTreeMap<String, usize>,
-    /// Names as they were after each change since the last sync.
-    changes: Vec<BTreeMap<String, usize>>,
+    /// Changes of names since the last sync.
+    changes: Vec<Change>,
     /// Most bytes in all files.
     pub(crate) capacity: Option<usize>,
     /// Syncs of files fail; what they did not write is forgotten, as a real system does.
     pub(crate) syncs_fail: bool,
     /// Syncs of files wait.
     pub(crate) syncs_stall: bool,
+    /// The same behind so many.
+    pub(crate) stall_behind: Option<usize>,
     /// Syncs of files that have begun, and that have ended well.
     pub(crate) syncs: (usize, usize),
     pub(crate) longest_read: usize,
+    /// For a test to set.
+    pub(crate) is_finished: bool,
+}
+
+#[derive(Clone)]
+enum Change {
+    Create(String, usize),
+    Rename(String, String, usize),
+    Remove(String),
 }
 
 #[derive(Clone, Default)]
@@ -60,7 +71,7 @@ impl Sim {
     pub(crate) fn killed(&self) -> Sim {
         let mut world = self.world().clone();
         (world.syncs, world.longest_read, world.capacity) = ((0, 0), 0, None);
-        (world.syncs_fail, world.syncs_stall) = (false, false);
+        (world.syncs_fail, world.syncs_stall, world.stall_behind) = (false, false, None);
         Sim(Arc::new((Mutex::new(world), Condvar::new())))
     }
 
@@ -68,12 +79,12 @@ impl Sim {
     pub(crate) fn power_lost(&self, rng: &mut Rng) -> Sim {
         let next = self.killed();
         let mut world = next.world();
-        let kept = rng.usize(..=world.changes.len());
-        if kept > 0 {
-            world.synced_names = world.changes[kept - 1].clone();
+        for change in std::mem::take(&mut world.changes) {
+            if rng.bool() {
+                change.apply(&mut world.synced_names);
+            }
         }
         world.names = world.synced_names.clone();
-        world.changes.clear();
         world.files.iter_mut().for_each(|file| file.lose_power(rng));
         drop(world);
         next
@@ -98,8 +109,14 @@ impl Sim {
 }
 
 impl World {
-    fn renamed(&mut self) {
-        self.changes.push(self.names.clone());
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.names);
+        self.changes.push(change);
+    }
+
+    /// Whether a sync that has begun waits.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.syncs_stall || self.stall_behind.is_some_and(|count| self.syncs.0 > count)
     }
 
     pub(crate) fn in_segments(&self) -> usize {
@@ -109,6 +126,19 @@ impl World {
 
     pub(crate) fn total(&self) -> usize {
         self.names.values().map(|file| self.files[*file].bytes.len()).sum()
+    }
+}
+
+impl Change {
+    fn apply(&self, names: &mut BTreeMap<String, usize>) {
+        match self {
+            Change::Create(name, file) => drop(names.insert(name.clone(), *file)),
+            Change::Rename(from, to, file) => {
+                names.retain(|name, there| name != from || there != file);
+                names.insert(to.clone(), *file);
+            }
+            Change::Remove(name) => drop(names.remove(name)),
+        }
     }
 }
 
@@ -152,23 +182,21 @@ impl Disk for Sim {
         let mut world = self.world();
         let file = world.files.len();
         world.files.push(File::default());
-        world.names.insert(name.to_owned(), file);
-        world.renamed();
+        world.change(Change::Create(name.to_owned(), file));
         Ok(Box::new(Open { sim: self.clone(), file }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut world = self.world();
-        let file = world.names.remove(from).ok_or(ErrorKind::NotFound)?;
-        world.names.insert(to.to_owned(), file);
-        world.renamed();
+        let file = *world.names.get(from).ok_or(ErrorKind::NotFound)?;
+        world.change(Change::Rename(from.to_owned(), to.to_owned(), file));
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut world = self.world();
-        world.names.remove(name).ok_or(ErrorKind::NotFound)?;
-        world.renamed();
+        world.names.get(name).ok_or(ErrorKind::NotFound)?;
+        world.change(Change::Remove(name.to_owned()));
         Ok(())
     }
 
@@ -228,7 +256,7 @@ impl DiskFile for Open {
         let mut world = lock.lock().unwrap();
         world.syncs.0 += 1;
         changed.notify_all();
-        world = changed.wait_while(world, |world| world.syncs_stall).unwrap();
+        world = changed.wait_while(world, |world| world.is_stalled()).unwrap();
         let fails = world.syncs_fail;
         let file = &mut world.files[self.file];
         file.dirty.clear();
