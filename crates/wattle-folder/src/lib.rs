@@ -52,7 +52,7 @@ impl Folder {
     /// # Errors
     /// [`Error::InUse`] where another process has it.
     pub fn take(path: &Path, user: &str) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(failed("create the folder", path))?;
+        create(path).map_err(failed("create the folder", path))?;
         let file = path.join(LOCK);
         let lock = File::options().write(true).create(true).truncate(false).open(&file);
         let this = Self::locked(path, lock.map_err(failed("open", &file))?)?;
@@ -98,6 +98,21 @@ impl Folder {
     }
 }
 
+/// Creates it and what is above it, for good: a file in it that is synced would be lost with it.
+fn create(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create(above)?;
+    match fs::create_dir(path) {
+        // Another process was quicker.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
+        other => other?,
+    }
+    File::open(above)?.sync_all()
+}
+
 fn owner(path: &Path) -> String {
     fs::read_to_string(path.join(OWNER[0])).unwrap_or_default().trim().to_owned()
 }
@@ -125,6 +140,17 @@ mod tests {
         drop(folder);
         let folder = Folder::take(&path, "other").unwrap();
         assert!(folder.owner().ends_with("other"), "{}", folder.owner());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [file.clone(), file.join("below")] {
+            let refused = Folder::take(&path, "").unwrap_err().to_string();
+            assert!(refused.contains(path.to_str().unwrap()), "{refused}");
+        }
     }
 
     #[test]
