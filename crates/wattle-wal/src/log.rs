@@ -170,7 +170,8 @@ impl Log {
         }
     }
 
-    /// Accepts nothing more, and returns when what was handed in is on the disk. Dropping the log does the same, and only logs what goes wrong.
+    /// Accepts nothing more, and returns when what was handed in is on the disk; it waits for that without a runtime. Dropping the log does the same, and only
+    /// logs what goes wrong.
     ///
     /// # Errors
     /// Those of the disk.

@@ -16,6 +16,8 @@ fn a_start_makes_last_what_it_builds_on() {
     let accepted: Vec<_> = (0..40).map(|i| log.try_append(format!("{i:0200}").into()).unwrap()).collect();
     disk.until(|world| world.syncs.0 > begun);
     let killed = disk.killed();
+    disk.set(|world| world.syncs_stall = false);
+    wait(accepted);
     for seed in 0..50 {
         let disk = killed.killed();
         let log = open(&disk, RARELY);
@@ -25,8 +27,6 @@ fn a_start_makes_last_what_it_builds_on() {
         let after = open(&disk.power_lost(&mut Rng::with_seed(seed)), RARELY);
         assert_eq!(texts(&after, None)[..found.len()], found, "seed {seed}");
     }
-    disk.set(|world| world.syncs_stall = false);
-    wait(accepted);
 }
 
 #[test]
