@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::contender::Kind;
 use crate::count::Counter;
@@ -30,9 +30,14 @@ pub(crate) enum Command {
     Takeover(TakeoverArgs),
     /// What one Wattle process with many partitions costs: threads, descriptors, memory, start and stop
     Partitions(PartitionsArgs),
+    /// The write-ahead log alone, in each sync mode
+    Wal(WalArgs),
     /// The plain loop itself, as a contender
     #[command(hide = true)]
     RawLoop(RawLoopArgs),
+    /// One log under load, in a process of its own
+    #[command(hide = true)]
+    WalLoad(WalLoadArgs),
 }
 
 /// What is copied.
@@ -143,6 +148,55 @@ pub(crate) struct PartitionsArgs {
     /// Also write the table as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WalArgs {
+    #[command(flatten)]
+    pub(crate) load: WalLoad,
+    /// Only these modes
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Sync::PerEntry, Sync::GroupCommit, Sync::Periodic])]
+    pub(crate) only: Vec<Sync>,
+    /// The log's limit on disk
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(64..))]
+    pub(crate) max_mib: u64,
+    /// Repeat everything so often and report medians
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+}
+
+/// What is appended.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct WalLoad {
+    /// Entries
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) entries: u64,
+    /// Bytes of an entry
+    #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..1_000_000))]
+    pub(crate) size: u64,
+    /// Appenders, each of which waits until its entry is accepted
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) appenders: u64,
+}
+
+/// A sync mode of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Sync {
+    PerEntry,
+    GroupCommit,
+    /// Every 50 ms
+    Periodic,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WalLoadArgs {
+    pub(crate) folder: PathBuf,
+    #[arg(value_enum)]
+    pub(crate) sync: Sync,
+    pub(crate) max_mib: u64,
+    #[command(flatten)]
+    pub(crate) load: WalLoad,
 }
 
 #[derive(Debug, Args)]

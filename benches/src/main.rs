@@ -24,6 +24,7 @@ mod setting;
 mod stats;
 mod takeover;
 mod throughput;
+mod wal;
 
 use std::process::ExitCode;
 
@@ -38,11 +39,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Some(Command::RawLoop(args)) => raw::run(&args).map(|()| true),
+        Some(Command::WalLoad(args)) => wal::load::run(&args).map(|()| true),
         _ if cfg!(debug_assertions) => Err("a debug build measures nothing of use: run it with --release".into()),
         Some(Command::Count(args)) => count::run(&args),
         Some(Command::BatchSize(args)) => batch_size::run(&args),
         Some(Command::Takeover(args)) => takeover::run(&args),
         Some(Command::Partitions(args)) => partitions::run(&args),
+        Some(Command::Wal(args)) => wal::run(&args),
         None => compare::run(&cli.compare),
     };
     match outcome {

@@ -65,13 +65,7 @@ impl Process {
 
     /// Until now.
     pub(crate) fn usage(&self) -> Result<Usage> {
-        let pid = self.child.id();
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let ticks_a_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("the system does not tell its clock ticks")?;
-        let cpu = cpu_ticks(&stat).ok_or("/proc/PID/stat has no times")? as f64 / ticks_a_second as f64;
-        let peak = field(&status, "VmHWM")? * 1024;
-        Ok(Usage { cpu: Duration::from_secs_f64(cpu), peak })
+        Usage::of(&self.child.id().to_string())
     }
 
     /// At this moment.
@@ -130,6 +124,18 @@ impl Drop for Process {
         if let Err(error) = self.child.wait().and_then(|_| fs::remove_file(&self.pid_file)) {
             eprintln!("{} is not cleared away: {error}", self.name);
         }
+    }
+}
+
+impl Usage {
+    /// Of a process; `self` is this one.
+    pub(crate) fn of(pid: &str) -> Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let ticks_a_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("the system does not tell its clock ticks")?;
+        let cpu = cpu_ticks(&stat).ok_or("/proc/PID/stat has no times")? as f64 / ticks_a_second as f64;
+        let peak = field(&status, "VmHWM")? * 1024;
+        Ok(Usage { cpu: Duration::from_secs_f64(cpu), peak })
     }
 }
 

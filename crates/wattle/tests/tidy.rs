@@ -37,7 +37,9 @@ fn every_error_code_has_its_page_and_every_page_its_code() {
 #[test]
 fn dependencies_point_one_way() {
     for (krate, forbidden) in [
-        ("wattle", &["wattle-pipeline", "wattle-cli"][..]),
+        ("wattle-folder", &["wattle", "wattle-wal", "wattle-pipeline", "wattle-cli"][..]),
+        ("wattle-wal", &["wattle", "wattle-pipeline", "wattle-cli"]),
+        ("wattle", &["wattle-wal", "wattle-pipeline", "wattle-cli"]),
         ("wattle-pipeline", &["wattle-cli", "rdkafka"]),
         ("wattle-cli", &["rdkafka"]),
     ] {

@@ -6,19 +6,17 @@
 //! task-{number}/        the store of a task: a database of its own
 //! ```
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use wattle_folder::{Folder, OWNER};
 
 use crate::error::Error;
 
 /// A folder that this process owns until it is dropped.
 #[derive(Debug)]
-pub(crate) struct StateFolder {
-    path: PathBuf,
-    /// Locked; the system unlocks it however the process ends.
-    _lock: File,
-}
+pub(crate) struct StateFolder(Folder);
 
 impl StateFolder {
     /// Opens or creates it.
@@ -26,18 +24,7 @@ impl StateFolder {
     /// # Errors
     /// [`Error::StateFolder`] where another process has it; [`Error::Io`].
     pub(crate) fn open(path: &Path, application: &str) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(failed("create the state folder", path))?;
-        let file = path.join("lock");
-        let lock = File::options().write(true).create(true).truncate(false).open(&file);
-        let this = Self::locked(path, lock.map_err(failed("open", &file))?)?;
-        let owner = path.join("owner");
-        let host = nix::unistd::gethostname().unwrap_or_default();
-        let text =
-            format!("process {} on {}, application id {application}\n", std::process::id(), host.to_string_lossy());
-        // Renamed into its place, so that who is refused reads all of it.
-        let new = path.join("owner.new");
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &owner)).map_err(failed("write", &owner))?;
-        Ok(this)
+        Folder::take(path, &format!("application id {application}")).map(StateFolder).map_err(refused)
     }
 
     /// Locks one that is there, and changes nothing in it; `None` where there is none.
@@ -48,35 +35,23 @@ impl StateFolder {
         if !path.exists() {
             return Ok(None);
         }
-        let file = path.join("lock");
-        match File::open(&file) {
-            Ok(lock) => Self::locked(path, lock).map(Some),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let problem = format!("state_dir {} is no folder of states: it has no file lock", path.display());
-                Err(Error::Config { problems: vec![problem] })
-            }
-            Err(source) => Err(failed("open", &file)(source)),
-        }
-    }
-
-    fn locked(path: &Path, lock: File) -> Result<Self, Error> {
-        match lock.try_lock() {
-            Ok(()) => Ok(StateFolder { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::Error(source)) => Err(failed("lock", &path.join("lock"))(source)),
-            Err(TryLockError::WouldBlock) => Err(Error::StateFolder { path: path.to_owned(), owner: owner(path) }),
-        }
+        let Some(folder) = Folder::existing(path).map_err(refused)? else {
+            let problem = format!("state_dir {} is no folder of states: it has no file lock", path.display());
+            return Err(Error::Config { problems: vec![problem] });
+        };
+        Ok(Some(StateFolder(folder)))
     }
 
     /// Who has it, or had it last: process id, host and application id.
     pub(crate) fn owner(&self) -> String {
-        owner(&self.path)
+        self.0.owner()
     }
 
     /// The tasks that have a store here.
     pub(crate) fn tasks(&self) -> Result<Vec<i32>, Error> {
         let mut tasks = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(failed("read", &self.path))? {
-            let name = entry.map_err(failed("read", &self.path))?.file_name();
+        for entry in fs::read_dir(self.path()).map_err(failed("read", self.path()))? {
+            let name = entry.map_err(failed("read", self.path()))?.file_name();
             tasks.extend(name.to_str().and_then(|name| name.strip_prefix("task-")?.parse::<i32>().ok()));
         }
         tasks.sort_unstable();
@@ -89,8 +64,8 @@ impl StateFolder {
             let store = self.task(task);
             fs::remove_dir_all(&store).map_err(failed("remove", &store))?;
         }
-        for name in ["owner", "owner.new"] {
-            let file = self.path.join(name);
+        for name in OWNER {
+            let file = self.path().join(name);
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &file)(error)),
                 _ => {}
@@ -98,20 +73,27 @@ impl StateFolder {
         }
         // The lock goes only with its folder. A process that has opened it just now, and gets it when we end, would otherwise have a lock that
         // the next one does not see.
-        if fs::read_dir(&self.path).map_err(failed("read", &self.path))?.count() == 1 {
-            fs::remove_dir_all(&self.path).map_err(failed("remove", &self.path))?;
+        if fs::read_dir(self.path()).map_err(failed("read", self.path()))?.count() == 1 {
+            fs::remove_dir_all(self.path()).map_err(failed("remove", self.path()))?;
         }
         Ok(())
     }
 
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     /// Where the store of a task is.
     pub(crate) fn task(&self, number: i32) -> PathBuf {
-        self.path.join(format!("task-{number}"))
+        self.path().join(format!("task-{number}"))
     }
 }
 
-fn owner(path: &Path) -> String {
-    fs::read_to_string(path.join("owner")).unwrap_or_default().trim().to_owned()
+fn refused(error: wattle_folder::Error) -> Error {
+    match error {
+        wattle_folder::Error::InUse { path, owner } => Error::StateFolder { path, owner },
+        wattle_folder::Error::Io { what, source } => Error::Io { what, source },
+    }
 }
 
 fn failed(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
