@@ -63,7 +63,7 @@ pub(super) fn counts_are_exact_whatever_becomes_of_processes_and_broker(room: &R
         group.lag(&[&night.input]) == 0
     });
     night.be(0);
-    broker.cluster().wait_settled(&[&night.output]);
+    broker.cluster().wait_settled(&[&night.output, &format!("{}-changelog", room.group())]);
     assert_counts_of(broker.cluster(), &night.output, PARTITIONS, total);
     eprintln!("{}: {total} records over {faults} faults: every key counted without gap or repeat", room.group());
 }
