@@ -1,7 +1,7 @@
 //! Looks something up for each record, which takes its time, and counts the records of each key meanwhile. While one waits, records of other keys go on;
 //! what comes out has the order of the input all the same. Records that are no JSON with a number `i` are skipped.
 //!
-//! With `wattle broker` running (it says where), and the topics `clicks` and `enriched` there:
+//! With `wattle broker` running (it says where), and the topics there (`wattle create clicks enriched --brokers 127.0.0.1:9092`):
 //!
 //! ```text
 //! cargo run --release -p wattle --example enrich -- \
