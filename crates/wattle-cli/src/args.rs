@@ -82,7 +82,7 @@ pub(crate) enum Command {
     /// Create topics
     #[command(after_help = format!("{AFTER_CREATE}\n\n{EXIT_CODES}"))]
     Create(CreateArgs),
-    /// Write the lines of stdin to a topic, KEY<TAB>VALUE each
+    /// Write the lines of stdin to a topic: a key, a tab and a value each
     #[command(after_help = format!("{AFTER_PRODUCE}\n\n{EXIT_CODES}"))]
     Produce(ProduceArgs),
     /// Show where an application stands: members, positions, state, open transactions

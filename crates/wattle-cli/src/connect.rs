@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use wattle::ClientProperties;
+use wattle::{ClientProperties, ClientRole, Error, property_problem};
 use wattle_pipeline::EMBEDDED;
 
 use crate::args::Cluster;
@@ -25,6 +25,15 @@ pub(crate) fn connect(
     }
     let properties = cluster.client_file.as_deref().map(client_file).transpose()?;
     Ok((brokers, properties.unwrap_or_default()))
+}
+
+/// Refuses properties that are Wattle's own, or that librdkafka does not know, of a client that writes.
+pub(crate) fn check_properties(properties: &ClientProperties) -> Result<(), Error> {
+    let problem = |(name, value): (&String, &String)| {
+        Some(format!("client property {name}: {}", property_problem(ClientRole::Producer, name, value)?))
+    };
+    let problems: Vec<_> = properties.iter().filter_map(problem).collect();
+    if problems.is_empty() { Ok(()) } else { Err(Error::Config { problems }) }
 }
 
 /// Reads `key=value` lines; blank lines and lines that begin with `#` say nothing.

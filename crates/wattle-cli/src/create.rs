@@ -7,10 +7,10 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::KafkaError;
-use wattle::{ClientProperties, ClientRole, Error, property_problem};
+use wattle::{ClientProperties, Error};
 
 use crate::args::CreateArgs;
-use crate::connect::connect;
+use crate::connect::{check_properties, connect};
 use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::status::Status;
@@ -68,13 +68,7 @@ fn check(topics: &BTreeSet<&str>, there: &BTreeMap<String, u32>, partitions: u32
 }
 
 fn client(brokers: &str, properties: &ClientProperties) -> Result<Client, Error> {
-    let problem = |(name, value): (&String, &String)| {
-        Some(format!("client property {name}: {}", property_problem(ClientRole::Producer, name, value)?))
-    };
-    let problems: Vec<_> = properties.iter().filter_map(problem).collect();
-    if !problems.is_empty() {
-        return Err(Error::Config { problems });
-    }
+    check_properties(properties)?;
     let mut config = ClientConfig::new();
     config.extend(properties.clone());
     config.set("bootstrap.servers", brokers);

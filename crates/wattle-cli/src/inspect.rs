@@ -41,8 +41,8 @@ fn check_known(found: &Inspection) -> Result<(), Failure> {
     let known = !found.members.is_empty() || has_leftovers(found);
     let (group, changelog) = (&found.group, &found.changelog_topic);
     let text = format!(
-        "nothing is known of {group}: the group has neither members nor positions, and there is no topic {changelog}; check the name, and \
-         the brokers"
+        "nothing is known of {group}: the group has neither members nor positions, and there is no topic {changelog}. Check the name \
+         and the brokers; after a reset, and before a first run, this is as it should be"
     );
     if known { Ok(()) } else { Err(Failure::refused(text)) }
 }

@@ -8,7 +8,7 @@ use wattle::{
 };
 
 use crate::args::ProduceArgs;
-use crate::connect::connect;
+use crate::connect::{check_properties, connect};
 use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::status::Status;
@@ -17,6 +17,7 @@ use crate::text::counted;
 /// Writes until the end of stdin, and says how many records there were. An embedded broker is left in `embedded`.
 pub(crate) fn run(args: &ProduceArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
     let (brokers, properties) = connect(&args.cluster, status, embedded)?;
+    check_properties(&properties)?;
     let mut sink = KafkaSink::connect(&KafkaSinkConfig {
         name: "produce".to_owned(),
         brokers,

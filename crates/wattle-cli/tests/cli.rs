@@ -148,7 +148,9 @@ fn no_brokers_is_refused_with_both_remedies() {
     let folder = Folder::new("brokers");
     let text = COPY.replace("      brokers: [\"${BROKERS:-localhost:9092}\"]\n", "");
     let file = folder.file(&text);
-    for arguments in [&["check", &file][..], &["run", &file], &["tail", "orders"]] {
+    for arguments in
+        [&["check", &file][..], &["run", &file], &["tail", "orders"], &["create", "orders"], &["produce", "orders"]]
+    {
         let output = wattle(arguments).output().unwrap();
         assert_eq!(code(&output), Some(2), "{arguments:?}");
         for remedy in ["--brokers", "WATTLE_BROKERS"] {

@@ -119,10 +119,19 @@ fn a_topic_that_the_broker_refuses_is_told_with_what_was_asked_for() {
         assert_eq!(said.code, Some(1));
         assert!(said.stderr.starts_with("error W0010:") && said.stderr.contains(part), "{}", said.stderr);
     }
-    std::fs::write(room.folder.join("client"), "bootstrap.servers=x:1\n").unwrap();
-    let said = room.wattle(&["create", "t", "--client-file", "client"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.stderr.contains("client property bootstrap.servers: cannot be set"), "{}", said.stderr);
+}
+
+#[test]
+fn client_properties_that_carry_a_promise_are_refused() {
+    let room = Room::new("properties");
+    std::fs::write(room.folder.join("client"), "acks=0\nno.such=1\n").unwrap();
+    for command in ["create", "produce"] {
+        let said = room.wattle(&[command, "t", "--client-file", "client"]);
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        for part in ["client property acks: cannot be set", "client property no.such: "] {
+            assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+        }
+    }
 }
 
 #[test]

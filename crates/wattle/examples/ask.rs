@@ -1,7 +1,7 @@
 //! Counts the records of each key, and says meanwhile how often it has counted one of them: a line on stdout each time when the answer changes. The
 //! count is the committed one. Where another process has the key's partition, the line says so.
 //!
-//! With `wattle broker` running (it says where), and the topics `clicks` and `counts` there:
+//! With `wattle broker` running (it says where), and the topics there (`wattle create clicks counts --brokers 127.0.0.1:9092`):
 //!
 //! ```text
 //! cargo run --release -p wattle --example ask -- \

@@ -1,7 +1,8 @@
 //! Counts the records of each key, exactly once, until Ctrl-C or SIGTERM. Records are JSON objects with a number `i`; for each it writes
 //! `{"k": key, "n": count so far, "i": i}` with the same key. A null value forgets the key. Start it several times: the processes share the partitions.
 //!
-//! With `wattle broker` running (it says where), and records in `clicks` (`wattle run` of a pipeline, or any producer):
+//! With `wattle broker` running (it says where), the topics there (`wattle create clicks counts --brokers 127.0.0.1:9092`), and records in `clicks`
+//! (`wattle produce clicks` for some by hand, `wattle run` of a pipeline, or any producer):
 //!
 //! ```text
 //! cargo run --release -p wattle --example count -- \

@@ -2,7 +2,7 @@
 //! what comes out has the order of the input all the same. Records that are no JSON with a number `i` are skipped.
 //! A number `takes_ms` says how long the answer takes.
 //!
-//! With `wattle broker` running (it says where), and the topics `clicks` and `enriched` there:
+//! With `wattle broker` running (it says where), and the topics there (`wattle create clicks enriched --brokers 127.0.0.1:9092`):
 //!
 //! ```text
 //! cargo run --release -p wattle --example enrich -- \

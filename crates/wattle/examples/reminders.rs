@@ -1,7 +1,7 @@
 //! Reminds of each record once, some time later: a timer by the wall clock for each, exactly once whatever dies meanwhile. A record is JSON,
 //! `{"i": number, "after": milliseconds}`; without `after` it is `i % 20 * 100`. The reminder is `{"k": key, "i": i}` with the same key.
 //!
-//! With `wattle broker` running (it says where), and the topics `orders` and `reminders` there:
+//! With `wattle broker` running (it says where), and the topics there (`wattle create orders reminders --brokers 127.0.0.1:9092`):
 //!
 //! ```text
 //! cargo run --release -p wattle --example reminders -- \
