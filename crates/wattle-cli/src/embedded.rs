@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wattle::Exit;
+use wattle::kafka::NewTopics;
 use wattle_broker::{Broker, Error};
 
 use crate::failure::{Failure, chain};
@@ -18,9 +19,6 @@ pub(crate) const FOLDER: &str = ".wattle/broker";
 
 /// Enough to see work shared, few enough to start at once.
 const PARTITIONS: i32 = 3;
-/// Records are kept until the folder is removed: example data is older than Kafka's default retention of a week.
-const SETTINGS: &[(&str, &str)] = &[("retention.ms", "-1")];
-
 /// How long a broker that is just being opened or closed by another process is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -84,7 +82,9 @@ impl Embedded {
 
     /// Creates those of the topics that are not there, and says so.
     pub(crate) fn create_missing(&self, topics: &BTreeSet<String>, status: &Status) -> Result<(), Failure> {
-        let created = wattle::kafka::create_topics(&self.address, topics, PARTITIONS, SETTINGS)?;
+        // Records are kept until the folder is removed: example data is older than Kafka's default retention of a week.
+        let new = NewTopics::of(PARTITIONS).setting("retention.ms", "-1");
+        let created = new.create(&self.address, topics)?;
         if !created.is_empty() {
             status.note(&format!("created {} with {PARTITIONS} partitions", created.join(", ")));
         }

@@ -17,7 +17,7 @@ mod common;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
-use wattle::kafka::create_topics;
+use wattle::kafka::NewTopics;
 use wattle::{Message, Next, Output, Record, StageError, StatefulTransformer};
 
 struct Strongest {
@@ -62,7 +62,7 @@ impl StatefulTransformer for Strongest {
 fn main() -> ExitCode {
     let names = ["--brokers", "--input", "--output", "--alerts", "--application-id"];
     common::run(names, |[brokers, input, output, alerts, id], builder| {
-        create_topics(&brokers, [&output, &alerts], 3, &[])?; // those that are missing
+        NewTopics::of(3).create(&brokers, [&output, &alerts])?; // those that are missing
         builder
             .application_id(id)
             .brokers(brokers)

@@ -16,7 +16,7 @@ mod common;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
-use wattle::kafka::create_topics;
+use wattle::kafka::NewTopics;
 use wattle::{Message, Next, Output, Record, StageError, StatefulTransformer};
 
 struct Delays {
@@ -84,7 +84,7 @@ impl StatefulTransformer for Delays {
 fn main() -> ExitCode {
     let names = ["--brokers", "--input", "--output", "--errors", "--application-id"];
     common::run(names, |[brokers, input, output, errors, id], builder| {
-        create_topics(&brokers, [&output, &errors], 3, &[])?; // those that are missing
+        NewTopics::of(3).create(&brokers, [&output, &errors])?; // those that are missing
         builder
             .application_id(id)
             .brokers(brokers)

@@ -152,7 +152,7 @@ pub enum Error {
     #[error(
         "task {task}: the group {group} has no committed positions of its partitions, while {changelog}/{task} holds the state of {keys} keys{}. \
          Starting from the beginning would process records again on top of it. Stop all processes, then either set the positions with \
-         kafka-consumer-groups --group {group} --reset-offsets, or begin anew with  wattle reset {group}",
+         kafka-consumer-groups --group {group} --reset-offsets, or begin anew with  wattle reset {group}  (it shows what it would delete, and deletes with --execute)",
         if *timers > 0 { format!(" and {timers} timers") } else { String::new() }
     )]
     StateWithoutPositions {

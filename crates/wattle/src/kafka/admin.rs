@@ -16,29 +16,6 @@ use crate::kafka;
 /// Long enough for a slow cluster, short enough that a wrong address is known within 10 s.
 const CONNECT: Duration = Duration::from_secs(8);
 
-/// Creates those of the topics that are not there, and returns their names.
-///
-/// # Errors
-/// [`Error::Unreachable`], or [`Error::Kafka`] where the broker refuses a topic; those before it are created.
-pub fn create_topics<'a>(
-    brokers: &str,
-    topics: impl IntoIterator<Item = &'a String>,
-    partitions: i32,
-    settings: &[(&str, &str)],
-) -> Result<Vec<String>, Error> {
-    let admin = Admin::new("topics", brokers, &ClientProperties::new())?;
-    let there = admin.cluster()?.topics;
-    let mut created = Vec::new();
-    for topic in topics.into_iter().filter(|topic| !there.contains_key(*topic)) {
-        let mut new = NewTopic::new(topic, partitions, DEFAULT);
-        new.config.extend(settings);
-        if admin.create_topic(format!("create the topic {topic}"), &new)? {
-            created.push(topic.clone());
-        }
-    }
-    Ok(created)
-}
-
 /// As many replicas as the cluster sees fit.
 const DEFAULT: TopicReplication<'static> = TopicReplication::Fixed(-1);
 
@@ -162,7 +139,7 @@ impl Admin {
     }
 
     /// Creates a topic; false if it is there already.
-    fn create_topic(&self, what: String, topic: &NewTopic<'_>) -> Result<bool, Error> {
+    pub(super) fn create_topic(&self, what: String, topic: &NewTopic<'_>) -> Result<bool, Error> {
         let options = AdminOptions::new().operation_timeout(Some(CONNECT)).request_timeout(Some(CONNECT));
         match runtime()?.block_on(self.client.create_topics([topic], &options)).map(|mut results| results.pop()) {
             Ok(Some(Err((_, Code::TopicAlreadyExists)))) => Ok(false),

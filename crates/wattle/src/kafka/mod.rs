@@ -14,8 +14,8 @@ mod position;
 mod producer;
 mod record;
 mod tail;
+mod topics;
 
-pub use admin::create_topics;
 pub(crate) use admin::{Admin, Cluster};
 pub(crate) use changelog::{Changelog, Until};
 pub(crate) use client::{CLIENT, property_problem};
@@ -31,3 +31,4 @@ pub(crate) use producer::{GroupPositions, Producer, ProducerConfig};
 pub(crate) use record::header_bytes;
 pub use record::{Batch, Header, Record};
 pub use tail::{OwnedRecord, Tail};
+pub use topics::NewTopics;

@@ -153,7 +153,7 @@ fn partitions(consumer: &BaseConsumer<Quiet>, brokers: &str, topic: &str) -> Res
         _ => Vec::new(),
     };
     if partitions.is_empty() {
-        let text = format!("topic {topic} does not exist at {brokers}: check the name, or create it first");
+        let text = format!("topic {topic} does not exist at {brokers}: check the name, or create it (wattle create)");
         return Err(Error::Topics { text });
     }
     Ok(partitions)

@@ -127,7 +127,7 @@ pub(crate) fn check_topics(cluster: &Cluster, brokers: &str, topics: &[String]) 
         return Ok(());
     }
     let text = format!(
-        "topics that do not exist on {brokers}: {}. Create them (input topics with equal partition counts), or correct the names",
+        "topics that do not exist on {brokers}: {}. Create them (wattle create; input topics with equal partition counts), or correct the names",
         Vec::from_iter(missing).join(", ")
     );
     Err(Error::Topics { text })
