@@ -38,7 +38,7 @@ promises! {
     pending (each scope, each protocol):
         one_partition_held_by_a_foreign_transaction_stalls_that_task_only,
         many_partitions_held_by_a_foreign_transaction_stall_no_other_task (worker only: "a task's lane waits for itself alone");
-    order (each scope, each protocol):
+    order (each scope):
         outputs_keep_the_order_of_their_input_partition,
         an_interrupted_batch_runs_again_before_newer_records (kafka only: "asks Kafka's tool for epochs"),
         two_applications_with_one_transactional_id_do_not_fight_for_ever;
@@ -59,7 +59,7 @@ promises! {
         a_living_workers_transaction_is_waited_for (worker only: "a task's is fenced"),
         a_worker_that_was_expelled_and_came_back_is_not_ended (worker only: "a task's id is fenced by who has it"),
         a_group_that_another_product_shares_is_refused_in_scope_worker (worker only: "a task rests on its fence");
-    scope (each scope, each protocol):
+    scope (each scope):
         a_dead_task_is_taken_over_in_scope_worker (worker only: "the scope of the new owner"),
         a_dead_worker_is_taken_over_in_scope_task (task only: "the scope of the new owner"),
         a_stale_token_is_refused_and_the_records_are_processed_again (worker only: "a task's fence would refuse it"),
@@ -72,7 +72,7 @@ promises! {
         nothing_is_missed_at_least_once_when_the_broker_divides (consumer only: "only the protocol differs", task only: "at least once has no transaction"),
         a_session_timeout_that_the_broker_decides_is_refused_with_the_remedy (consumer only: "a key of the other protocol", task only: "nothing is run"),
         a_broker_that_does_not_divide_is_named_at_the_start (embedded only: "it has the classic protocol", plain only: "the promise chooses it");
-    outage (each scope, each protocol):
+    outage (each scope):
         a_broker_that_is_killed_under_load_loses_and_doubles_nothing,
         at_least_once_misses_nothing_when_the_broker_is_killed (task only: "at least once has no transaction"),
         a_start_beside_a_starting_broker_repeats_nothing,
