@@ -29,7 +29,18 @@ pub(crate) fn client(brokers: &str) -> ClientConfig {
 /// Creates a topic.
 pub(crate) fn create_topic(brokers: &str, name: &str, partitions: i32) -> Result<()> {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
-    admin(brokers, async |admin, options| admin.create_topics([&topic], options).await)
+    admin(brokers, async |admin, options| admin.create_topics([&topic], options).await)?;
+    // A broker that has said "created" may not know the topic for a moment yet.
+    let consumer: BaseConsumer = client(brokers).create()?;
+    let began = Instant::now();
+    while began.elapsed() < TIMEOUT {
+        let there = consumer.fetch_metadata(Some(name), TIMEOUT)?;
+        if there.topics().first().is_some_and(|topic| i32::try_from(topic.partitions().len()) == Ok(partitions)) {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Err(format!("the topic {name} does not appear").into())
 }
 
 /// Deletes a topic, so that its pages make room for others.

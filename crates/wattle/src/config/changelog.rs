@@ -18,8 +18,11 @@ impl WorkerConfig {
         if let Some(problem) = topic_problem(changelog) {
             say(format!("changelog_topic: {changelog:?} is no name of a topic: {problem}"));
         }
-        if self.topics.contains(changelog) || self.output_topics.contains(changelog) {
-            say(format!("changelog_topic {changelog} is an input or output topic too: choose another one"));
+        let others = self.topics.iter().chain(&self.output_topics).chain(&self.dead_letter_topic);
+        if others.into_iter().any(|topic| topic == changelog) {
+            say(format!(
+                "changelog_topic {changelog} is an input, output or dead-letter topic too: choose another one"
+            ));
         }
         if self.changelog_replication.is_some_and(|replicas| !(1..=i32::from(i16::MAX)).contains(&replicas)) {
             say("changelog_replication must be between 1 and 32767".to_owned());
@@ -67,6 +70,11 @@ mod tests {
             config.changelog_properties.insert("cleanup.policy".into(), "delete".into());
         });
         assert_eq!(found.len(), 3, "{found:?}");
+        let found = problems(|config| {
+            config.changelog_topic = Some("log".to_owned());
+            config.dead_letter_topic = Some("log".to_owned());
+        });
+        assert!(found.len() == 1 && found[0].contains("dead-letter topic too"), "{found:?}");
     }
 
     #[test]

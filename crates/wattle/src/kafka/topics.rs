@@ -1,12 +1,18 @@
 //! Making topics, for first runs, examples and tools. A run makes none but its changelog.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::{NewTopic, TopicReplication};
 
 use super::admin::Admin;
 use crate::config::ClientProperties;
 use crate::error::Error;
+
+/// Until a broker knows what it has made.
+const KNOWN: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Topics to be made, all alike.
 #[derive(Clone, Debug)]
@@ -80,6 +86,15 @@ impl NewTopics {
             if admin.create_topic(self.what(topic), &request)? {
                 created.push(topic.clone());
             }
+        }
+        // A broker that has said "created" may not know the topic for a moment yet, and whoever comes next would be told that it is not there.
+        let deadline = Instant::now() + KNOWN;
+        while !created.is_empty() && Instant::now() < deadline {
+            let there = admin.cluster()?.topics;
+            if created.iter().all(|topic| there.contains_key(topic)) {
+                break;
+            }
+            thread::sleep(LOOK);
         }
         Ok(created)
     }

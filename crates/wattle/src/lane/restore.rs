@@ -80,7 +80,13 @@ impl<'a> Chunk<'a> {
 
     fn add(&mut self, offset: Offset, key: &[u8], value: Option<&[u8]>) -> Result<(), Failed> {
         self.next = offset.next();
-        if is_state_key(key) {
+        // A longer key is of no state that was ever taken, and no store takes it.
+        if key.len() > usize::from(u16::MAX) {
+            tracing::warn!(
+                "passed over offset {offset} of the changelog: its key has {} bytes, and no state has",
+                key.len()
+            );
+        } else if is_state_key(key) {
             self.progress.record(self.next);
             // An empty value deletes, as a null one does.
             let value = value.filter(|value| !value.is_empty());

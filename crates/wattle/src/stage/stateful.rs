@@ -125,9 +125,11 @@ impl<T: StatefulTransformer> Transformer for Stateful<T> {
     }
 
     async fn timer(&self, timer: &Timer<'_>, out: &mut Output) -> Result<(), StageError> {
-        // Without a name it ends the time to live.
+        // Without a name it ends the time to live. That of an earlier version, which went by another clock or is none any more, says nothing.
         if timer.name.is_empty() {
-            out.set_state(Next::Delete);
+            if self.0.time_to_live().is_some_and(|live| live.clock == timer.clock) {
+                out.set_state(Next::Delete);
+            }
             return Ok(());
         }
         let state = read_state::<T>(out)?;

@@ -16,7 +16,7 @@ pub(crate) use checkpoint::{Checkpoint, Ends, now_ms};
 pub(crate) use disk::{Disk, Origin};
 pub(crate) use folder::StateFolder;
 pub(crate) use memory::Memory;
-pub(crate) use timers::{Due, MAX_NAME};
+pub(crate) use timers::{Due, MAX_NAME, time as timer_time};
 
 /// What begins a key of the changelog, and of a store, that is not a state's.
 const RESERVED: &[u8] = b"\0wattle.";

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use tokio::runtime::EnterGuard;
 
@@ -17,13 +18,16 @@ use super::process::{Done, Firing, Processing};
 use crate::error::Error;
 use crate::kafka::{Batch, Offset, Record};
 use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, SetTimer, StageError, Timer, Transformer};
-use crate::state::{Due, TaskStates};
+use crate::state::{Due, TaskStates, timer_time};
 use crate::worker::Stop;
 
 /// The index of what no record has made.
 const NO_RECORD: usize = usize::MAX;
 /// Records that may queue up, for each that may wait.
 const QUEUED: usize = 16;
+/// Why timers of a key that set each other are refused.
+const ENDLESS: &str = "timers of its key have fired as often as a batch has records before a single one: each sets another that is due at once. Set the next \
+                       one by what Output::now says, and not by the time that this one was set to";
 
 /// What a stage is called with. It is the future's own, as the outputs are: so they need no borrow that outlives a poll.
 pub(super) struct Work<'r> {
@@ -61,6 +65,8 @@ struct Item<'r> {
     time: Option<i64>,
     /// Where its outputs go.
     segment: usize,
+    /// Timers of its key that have fired before it.
+    fired: usize,
 }
 
 type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -74,7 +80,7 @@ impl<'r> Item<'r> {
             Record { topic: "", partition: task, offset: Offset(0), timestamp, key: None, value: None, headers: &[] };
         let key = Some(Cow::Owned(due.key.to_vec()));
         let timer = Some(Box::new(due));
-        Item { index: NO_RECORD, record, key, substitute: None, timer, time, segment }
+        Item { index: NO_RECORD, record, key, substitute: None, timer, time, segment, fired: 0 }
     }
 
     /// A timer that set itself to the time that it had would fire for ever.
@@ -160,7 +166,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         let segment = self.segments.len() - 1;
         let record = self.batch.get(index);
         let time = self.advance(&record);
-        let mut item = Item { index, record, key: None, substitute: None, timer: None, time, segment };
+        let mut item = Item { index, record, key: None, substitute: None, timer: None, time, segment, fired: 0 };
         if let Some(reason) = self.batch.unreadable(index) {
             return self.refuse(&mut item, StageError::new(reason)).map(drop);
         }
@@ -217,8 +223,12 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
     }
 
     /// Begins a record behind the timers of its key that are due by then. Returns whether it is through; otherwise its key waits.
-    fn begin(&mut self, item: Item<'r>) -> Result<bool, Error> {
+    fn begin(&mut self, mut item: Item<'r>) -> Result<bool, Error> {
         while let Some(due) = self.due_before(&item) {
+            item.fired += 1;
+            if item.fired > self.processing.limits.records() {
+                return Err(timer_failed(item.record.partition, &due, &StageError::new(ENDLESS)));
+            }
             let timer = Item::of_timer(item.record.partition, due, item.time, item.segment);
             if !self.call(timer)? {
                 self.queues.entry(item.bucket()).or_default().push_front(item);
@@ -382,7 +392,8 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
     /// Waits for one of those that wait, and goes on with its key.
     fn wait<'a>(&mut self, stop: &impl Fn(i32) -> &'a Stop) -> Result<bool, Error> {
         let stopped = self.stopped.get_or_insert_with(|| {
-            let tasks: BTreeSet<i32> = (0..self.batch.len()).map(|index| self.batch.get(index).partition).collect();
+            let of_records = (0..self.batch.len()).map(|index| self.batch.get(index).partition);
+            let tasks: BTreeSet<i32> = of_records.chain(self.processing.timers.tasks.iter().copied()).collect();
             tasks.into_iter().map(|task| Box::pin(stop(task).clone().into_stopped()) as Stopped).collect()
         });
         let waiting = &mut self.waiting;
@@ -427,17 +438,24 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         }
     }
 
-    /// Begins the timers that are due, as many as a batch may have records, and keeps the times of the streams.
+    /// Begins the timers that are due, as far as the limits of a batch allow; the others are due again behind it. Returns false if it was
+    /// stopped.
     pub(super) fn fire<'a>(&mut self, stop: &impl Fn(i32) -> &'a Stop) -> Result<bool, Error> {
-        let Firing { now, tasks } = self.processing.timers;
-        let most = self.processing.limits.records();
+        let (Firing { now, tasks }, limits, started) = (self.processing.timers, self.processing.limits, Instant::now());
+        let most = limits.records();
         let due = tasks.iter().flat_map(|task| self.states.due(*task, now).map(move |(due, time)| (*task, due, time)));
         let due: Vec<_> = due.take(most).collect();
-        for (task, due, time) in due {
+        for (count, (task, due, time)) in due.into_iter().enumerate() {
+            if stop(task).is_stopped() {
+                return Ok(false);
+            }
+            let full = self.byte_len() >= limits.bytes() || started.elapsed() >= limits.max_processing_time;
+            if count > 0 && full {
+                break;
+            }
             // One of its key that came before it may have cleared or moved it.
             self.states.set_current(task);
-            let is_set = self.states.get(&due.stored()).is_some_and(|at| *at == *due.at.to_string().as_bytes());
-            if is_set {
+            if self.states.get(&due.stored()).and_then(|at| timer_time(&at)) == Some(due.at) {
                 let item = Item::of_timer(task, due, time, self.segments.len() - 1);
                 if !self.call(item)? && !self.finish(stop)? {
                     return Ok(false);

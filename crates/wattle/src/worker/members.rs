@@ -15,6 +15,8 @@ pub(super) struct OwnGroup {
     name: String,
     /// The client id that the user gave; without one ours begin with [`CLIENT`].
     client_id: Option<String>,
+    /// What every member reads.
+    topics: Vec<String>,
 }
 
 impl OwnGroup {
@@ -22,8 +24,11 @@ impl OwnGroup {
     pub(super) fn of(config: &WorkerConfig) -> Option<Self> {
         let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
         let client_id = config.consumer_properties.get("client.id").cloned();
-        (exactly_once && config.transaction_scope == TransactionScope::Worker)
-            .then(|| OwnGroup { name: config.group.clone(), client_id })
+        (exactly_once && config.transaction_scope == TransactionScope::Worker).then(|| OwnGroup {
+            name: config.group.clone(),
+            client_id,
+            topics: config.topics.clone(),
+        })
     }
 
     /// Refuses members of another product.
@@ -36,6 +41,25 @@ impl OwnGroup {
 
     /// What is wrong with the members; `None` if they are all ours.
     pub(super) fn foreign(&self, group: &Group) -> Option<String> {
+        self.of_another_product(group).or_else(|| self.with_other_topics(group))
+    }
+
+    /// Members that read other topics have tasks of the same numbers, and with them the same partitions of the changelog and of the outputs.
+    fn with_other_topics(&self, group: &Group) -> Option<String> {
+        let topics = group.members.iter().flat_map(|member| member.partitions.iter().map(move |of| (member, &of.0)));
+        let (member, topic) = topics.into_iter().find(|(_, topic)| !self.topics.contains(topic))?;
+        Some(format!(
+            "the member with client id {} at {} of the group {} reads {topic}, and this process reads {}: with transaction_scope worker all processes \
+             of an application read the same topics, or two of them would have one task. Stop those of the former version first, or \
+             give this one a name of its own",
+            member.client_id,
+            member.host.trim_start_matches('/'),
+            self.name,
+            self.topics.join(", ")
+        ))
+    }
+
+    fn of_another_product(&self, group: &Group) -> Option<String> {
         let foreign = |member: &&Member| {
             !member.client_id.starts_with(CLIENT) && Some(&member.client_id) != self.client_id.as_ref()
         };
@@ -117,12 +141,31 @@ mod tests {
         };
         let members = vec![member("wattle-n"), member("billing"), member("console-consumer")];
         let group = Group { stable: true, members };
-        let mut own = OwnGroup { name: "orders".to_owned(), client_id: None };
+        let mut own = OwnGroup { name: "orders".to_owned(), client_id: None, topics: vec!["a".to_owned()] };
         let text = own.foreign(&group).expect("two of them");
         assert!(text.contains("orders") && text.contains("client id billing at 10.0.0.7; client id console"), "{text}");
         assert!(!text.contains("  "), "{text}");
         own.client_id = Some("billing".to_owned());
         assert!(!own.foreign(&group).expect("one of them").contains("billing"));
+    }
+
+    #[test]
+    fn a_member_with_other_topics_is_named() {
+        let member = |topic: &str| Member {
+            id: String::new(),
+            client_id: "wattle-orders-1".to_owned(),
+            host: "/10.0.0.7".to_owned(),
+            instance_id: None,
+            partitions: vec![(topic.to_owned(), 3)],
+        };
+        let own = OwnGroup { name: "orders".to_owned(), client_id: None, topics: vec!["a".to_owned(), "b".to_owned()] };
+        let mut group = Group { stable: true, members: vec![member("a"), member("b")] };
+        assert_eq!(own.foreign(&group), None);
+        group.members.push(member("c"));
+        let text = own.foreign(&group).expect("one of them");
+        for part in ["wattle-orders-1 at 10.0.0.7", "group orders reads c", "reads a, b"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

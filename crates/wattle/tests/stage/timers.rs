@@ -1,5 +1,6 @@
 //! Timers of a key, by the stream's time and by the wall clock, and what is built on them.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::yield_now;
@@ -143,14 +144,26 @@ fn what_a_timer_cannot_be_is_refused() {
     assert!(error.contains("keeps state"), "{error}");
 }
 
-/// Remembers the last value of a key for a minute.
-struct Cache(Clock);
+/// Remembers the last value of a key for a minute of this clock, or for ever. The next version of the program may do otherwise.
+#[derive(Clone)]
+struct Cache(Arc<Mutex<Option<Clock>>>);
+
+impl Cache {
+    fn of(clock: Clock) -> Self {
+        Cache(Arc::new(Mutex::new(Some(clock))))
+    }
+
+    fn change(&self, clock: Option<Clock>) {
+        *self.0.lock().expect("nobody panics") = clock;
+    }
+}
 
 impl StatefulTransformer for Cache {
     type State = String;
 
     fn time_to_live(&self) -> Option<TimeToLive> {
-        Some(TimeToLive { after: Duration::from_secs(60), clock: self.0 })
+        let clock = *self.0.lock().expect("nobody panics");
+        Some(TimeToLive { after: Duration::from_secs(60), clock: clock? })
     }
 
     async fn transform(
@@ -169,7 +182,7 @@ impl StatefulTransformer for Cache {
 
 #[test]
 fn a_state_lives_as_long_as_it_is_set_again() {
-    let mut driver = StageDriver::stateful(Cache(Clock::Wall));
+    let mut driver = StageDriver::stateful(Cache::of(Clock::Wall));
     driver.pipe_batch([record("a", 0).value("1"), record("b", 0).value("1")]).expect("good records");
     driver.advance(Duration::from_secs(40)).expect("nothing is due");
     driver.pipe_batch([record("a", 0).value("2"), record("b", 0).value("keep")]).expect("good records");
@@ -182,9 +195,48 @@ fn a_state_lives_as_long_as_it_is_set_again() {
 
 #[test]
 fn a_state_can_live_by_the_time_of_the_stream() {
-    let mut driver = StageDriver::stateful(Cache(Clock::Stream));
+    let mut driver = StageDriver::stateful(Cache::of(Clock::Stream));
     driver.pipe_batch([record("a", 1_000).value("1"), record("b", 60_999).value("1")]).expect("good records");
     assert_eq!(driver.state(0, "a"), Some("1".to_owned()));
     driver.pipe(record("b", 61_000).value("keep")).expect("a good record");
     assert_eq!((driver.state(0, "a"), driver.state(0, "b")), (None, Some("1".to_owned())));
+}
+
+#[test]
+fn the_end_that_an_earlier_version_has_set_to_a_state_says_nothing() {
+    for clock in [None, Some(Clock::Stream)] {
+        let cache = Cache::of(Clock::Wall);
+        let mut driver = StageDriver::stateful(cache.clone());
+        driver.pipe_batch([record("a", 0).value("1"), record("b", 0).value("1")]).expect("good records");
+        cache.change(clock);
+        driver.pipe(record("a", 0).value("2")).expect("a good record");
+        driver.advance(Duration::from_secs(100)).expect("it is passed over");
+        assert_eq!((driver.state(0, "a"), driver.state(0, "b")), (Some("2".to_owned()), Some("1".to_owned())));
+    }
+}
+
+/// Two timers that wake each other.
+struct Circle;
+
+impl StatefulTransformer for Circle {
+    type State = u64;
+
+    async fn transform(&self, _: &Record<'_>, _: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+        out.set_timer(Clock::Stream, "a", 0)?;
+        Ok(Next::Keep)
+    }
+
+    async fn on_timer(&self, timer: &Timer<'_>, _: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+        out.set_timer(Clock::Stream, if timer.name == "a" { "b" } else { "a" }, 0)?;
+        Ok(Next::Keep)
+    }
+}
+
+#[test]
+fn timers_that_set_each_other_without_end_are_refused() {
+    let mut driver = StageDriver::stateful(Circle);
+    let records = [record("k", 0), record("k", 1)];
+    let error = driver.pipe_batch(records).expect_err("the second record would never come");
+    assert!(matches!(error, Error::Timer { task: 0, at: 0, .. }), "{error}");
+    assert!(error.to_string().contains("Output::now"), "{error}");
 }
