@@ -282,9 +282,6 @@ impl WorkerConfig {
             problems.push("topics must name at least one topic".to_owned());
         }
         for (i, topic) in self.topics.iter().enumerate() {
-            if let Some(problem) = topic_problem(topic) {
-                problems.push(format!("topics: {topic:?} is no name of a topic: {problem}"));
-            }
             if self.topics[..i].contains(topic) {
                 problems.push(format!("topics names {topic} twice"));
             }
@@ -303,8 +300,9 @@ impl WorkerConfig {
                 problems.push(format!("group_instance_id: {problem}"));
             }
         }
-        let outputs = self.output_topics.iter().map(|topic| ("output_topics", topic));
-        for (key, topic) in outputs.chain(self.dead_letter_topic.iter().map(|topic| ("dead_letter_topic", topic))) {
+        let written = self.output_topics.iter().map(|topic| ("output_topics", topic));
+        let written = written.chain(self.dead_letter_topic.iter().map(|topic| ("dead_letter_topic", topic)));
+        for (key, topic) in self.topics.iter().map(|topic| ("topics", topic)).chain(written) {
             if let Some(problem) = topic_problem(topic) {
                 problems.push(format!("{key}: {topic:?} is no name of a topic: {problem}"));
             }
