@@ -5,6 +5,7 @@ mod drain;
 mod file;
 mod generate;
 mod sink;
+mod sql;
 mod stream;
 mod supervise;
 

@@ -5,13 +5,15 @@ mod input;
 mod kafka;
 mod output;
 mod rules;
+mod sql;
 
 use std::path::Path;
 use std::time::Duration;
 
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
-pub(crate) use output::{KafkaOutput, Output};
+pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
+pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
 use crate::chain::{self, Processor};
@@ -35,7 +37,7 @@ pub(crate) struct Stream {
     pub(crate) processors: Vec<Processor>,
     pub(crate) output: Output,
     /// Where records go that cannot be processed.
-    pub(crate) error_topic: Option<String>,
+    pub(crate) error_output: Option<ErrorOutput>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
 }
@@ -83,18 +85,18 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         }
         field.duration()
     });
-    let error_topic = error_output.and_then(|f| output::read_error_output(&f, output.as_ref()));
+    let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
     let stream = Stream {
         id,
         input,
         processors,
         output,
-        error_topic: error_topic.as_ref().map(|topic| topic.value.clone()),
+        error_output,
         batch,
         grace_period,
     };
-    rules::check(&stream, error_topic.as_ref(), report);
+    rules::check(&stream, report);
     Some(stream)
 }
 

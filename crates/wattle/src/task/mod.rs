@@ -6,6 +6,8 @@ mod failure;
 pub(crate) mod positions;
 pub(crate) mod process;
 
+pub use failure::{dead_letter, failed_record};
+
 use crate::kafka::{PartitionQueue, Position, RebalanceListener, TopicPartition};
 use crate::worker::{Incarnation, Stop};
 
