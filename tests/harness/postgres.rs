@@ -102,7 +102,17 @@ impl Postgres {
 
     fn try_ask(&self, sql: &str) -> Option<Vec<String>> {
         let answer = Command::new(self.bin.join("psql"))
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet", "-v", "ON_ERROR_STOP=1", "-c", sql, &self.uri()])
+            .args([
+                "--no-psqlrc",
+                "--tuples-only",
+                "--no-align",
+                "--quiet",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-c",
+                sql,
+                &self.uri(),
+            ])
             .output()
             .expect("psql runs");
         let text = String::from_utf8_lossy(&answer.stdout);

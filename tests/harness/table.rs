@@ -119,7 +119,9 @@ impl TableStream {
         let client = "client: {session.timeout.ms: 3000, heartbeat.interval.ms: 500}";
         let (brokers, group) = (room.broker().address(), room.group());
         TableStream {
-            input: format!("{{type: kafka, brokers: \"{brokers}\", topics: {topics:?}, consumer_group: {group}, {client}}}"),
+            input: format!(
+                "{{type: kafka, brokers: \"{brokers}\", topics: {topics:?}, consumer_group: {group}, {client}}}"
+            ),
             output_type: database.output_type(),
             output: "create_table: true, columns: {i: integer, from: text}".to_owned(),
             more: String::new(),

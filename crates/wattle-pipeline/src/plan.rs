@@ -112,7 +112,13 @@ impl StreamPlan {
             Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
             Output::Sql(output) => {
                 let verb = if output.mode == SqlMode::Upsert { "upsert" } else { "insert" };
-                format!("{} {}: {verb} {}{}", output.system(), output.database_name(), output.table, errors.unwrap_or_default())
+                format!(
+                    "{} {}: {verb} {}{}",
+                    output.system(),
+                    output.database_name(),
+                    output.table,
+                    errors.unwrap_or_default()
+                )
             }
             Output::Stdout { .. } => "stdout".to_owned(),
             Output::Drop => "drop".to_owned(),
@@ -138,9 +144,13 @@ impl StreamPlan {
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
             Output::Sql(_) => {
                 let what = match &self.0.input {
-                    Input::Kafka(_) => "rows and positions commit in one transaction of the database, one per partition",
+                    Input::Kafka(_) => {
+                        "rows and positions commit in one transaction of the database, one per partition"
+                    }
                     Input::File(_) => "rows and the file's position commit in one transaction of the database",
-                    Input::Generate(_) => "rows and the number of records made commit in one transaction of the database",
+                    Input::Generate(_) => {
+                        "rows and the number of records made commit in one transaction of the database"
+                    }
                 };
                 let errors = self.0.error_output.as_ref();
                 let errors = errors.map_or("", |_| "; failed records go to Kafka before it, at least once");

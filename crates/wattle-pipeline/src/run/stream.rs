@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, ClientProperties, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Resume, Sink, SinkFactory,
-    SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig, run_source, run_source_exactly_once,
-    run_source_into,
+    BatchLimits, ClientProperties, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics,
+    Resume, Sink, SinkFactory, SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig, run_source,
+    run_source_exactly_once, run_source_into,
 };
 
 use super::file::{FileSource, check_regular};
@@ -144,14 +144,12 @@ fn source_delivery(id: &str, input: &Input, output: Output, errors: Option<&Erro
             let name = output.positions_id.as_ref().map(|id| id.value.clone()).unwrap_or_default();
             SourceDelivery::Into(sql_factory(id, *output, name, errors), cursor)
         }
-        Output::Kafka(output) if output.is_exactly_once() => {
-            SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
-                transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
-                transaction_timeout: output.timeout(),
-                cursor,
-                sink: sink_config(id, *output, error_topic),
-            }))
-        }
+        Output::Kafka(output) if output.is_exactly_once() => SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
+            transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
+            transaction_timeout: output.timeout(),
+            cursor,
+            sink: sink_config(id, *output, error_topic),
+        })),
         output => SourceDelivery::AtLeastOnce(sink_factory(id, output, error_topic)),
     }
 }

@@ -87,15 +87,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     });
     let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
-    let stream = Stream {
-        id,
-        input,
-        processors,
-        output,
-        error_output,
-        batch,
-        grace_period,
-    };
+    let stream = Stream { id, input, processors, output, error_output, batch, grace_period };
     rules::check(&stream, report);
     Some(stream)
 }

@@ -145,7 +145,9 @@ pub(super) fn read_error_output(
         Some(Output::Sql(_)) => kafka::brokers(&mut map, surroundings),
         Some(_) => {
             map.get("brokers");
-            field.problem("needs an output of type kafka or sql: records that fail are written together with the others");
+            field.problem(
+                "needs an output of type kafka or sql: records that fail are written together with the others",
+            );
             String::new()
         }
         None => {

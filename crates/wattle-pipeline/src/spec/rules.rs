@@ -24,7 +24,9 @@ pub(super) fn check(stream: &Stream, report: &Report) {
             cursor(&stream.input, output, report);
         }
         (Input::Kafka(input), Output::Sql(_)) => {
-            if let Some(error_output) = stream.error_output.as_ref().filter(|e| same_brokers(&e.brokers, &input.brokers)) {
+            if let Some(error_output) =
+                stream.error_output.as_ref().filter(|e| same_brokers(&e.brokers, &input.brokers))
+            {
                 not_an_input(input, &error_output.topic, report);
             }
         }

@@ -137,7 +137,10 @@ pub(super) fn read(map: &mut Map, field: &Field, surroundings: &Surroundings) ->
     let mode = map.get("mode").and_then(|field| field.word(&modes)).unwrap_or(Mode::Insert);
     let key = map.get("key");
     if mode == Mode::Upsert && key.is_none() {
-        map.missing("key", "mode: upsert needs the columns of the table's primary key, or of another unique index: key: [id]");
+        map.missing(
+            "key",
+            "mode: upsert needs the columns of the table's primary key, or of another unique index: key: [id]",
+        );
     }
     let columns = map.get("columns").map(|field| columns(&field)).unwrap_or_default();
     let create = map.get("create_table");
@@ -148,7 +151,10 @@ pub(super) fn read(map: &mut Map, field: &Field, surroundings: &Surroundings) ->
         mode,
         key: key.as_ref().map(|field| field.names().into_iter().map(|name| name.value).collect()).unwrap_or_default(),
         create_table: create.as_ref().and_then(Field::bool).unwrap_or(false),
-        positions_table: map.get("positions_table").and_then(|f| table(&f)).unwrap_or_else(|| POSITIONS_TABLE.to_owned()),
+        positions_table: map
+            .get("positions_table")
+            .and_then(|f| table(&f))
+            .unwrap_or_else(|| POSITIONS_TABLE.to_owned()),
         positions_id: map.get("positions_id").and_then(|field| field.name().map(|name| field.given(name))),
         retry_for: map.get("retry_for").and_then(|field| field.duration()).unwrap_or(RETRY_FOR),
         columns,
@@ -234,7 +240,9 @@ fn database(field: &Field, surroundings: &Surroundings) -> Option<Database> {
 
 fn built(kind: &Field, feature: &str, is_there: bool) {
     if !is_there {
-        kind.problem(format!("this wattle was built without {feature}: build it with the feature {feature} of wattle-pipeline"));
+        kind.problem(format!(
+            "this wattle was built without {feature}: build it with the feature {feature} of wattle-pipeline"
+        ));
     }
 }
 
@@ -270,7 +278,9 @@ fn uri(field: &Field) -> Option<String> {
     }
     #[cfg(feature = "postgres")]
     if uri.parse::<tokio_postgres::Config>().is_err() {
-        field.problem("is no uri of a database: postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %40 for @ in a password");
+        field.problem(
+            "is no uri of a database: postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %40 for @ in a password",
+        );
         return None;
     }
     Some(uri)

@@ -3,7 +3,8 @@
 use crate::support::{KAFKA_IN, accepted, plan, problems, refuses, stream};
 
 const SQLITE: &str = "type: sql, output_type: {type: sqlite, path: a.db}, table_name: t";
-const POSTGRES: &str = "type: sql, output_type: {type: postgres, uri: 'postgres://me:secret@db:5432/shop'}, table_name: s.t";
+const POSTGRES: &str =
+    "type: sql, output_type: {type: postgres, uri: 'postgres://me:secret@db:5432/shop'}, table_name: s.t";
 const FILE_IN: &str = "type: file, path: x.jsonl";
 
 #[test]
@@ -11,7 +12,8 @@ fn rows_are_exactly_once_from_every_source_that_has_positions() {
     let shown = accepted(&stream(KAFKA_IN, SQLITE)).to_string();
     assert!(shown.contains("kafka a → sqlite a.db: insert t"), "{shown}");
     assert!(shown.contains("exactly once: rows and positions commit in one transaction of the database"), "{shown}");
-    let shown = accepted(&stream(FILE_IN, &format!("{POSTGRES}, positions_id: load, mode: upsert, key: id"))).to_string();
+    let shown =
+        accepted(&stream(FILE_IN, &format!("{POSTGRES}, positions_id: load, mode: upsert, key: id"))).to_string();
     assert!(shown.contains("file x.jsonl → postgres db:5432/shop: upsert s.t"), "{shown}");
     assert!(shown.contains("exactly once: rows and the file's position") && !shown.contains("secret"), "{shown}");
 }
@@ -20,7 +22,11 @@ fn rows_are_exactly_once_from_every_source_that_has_positions() {
 fn dead_letters_are_at_least_once_and_the_check_says_so() {
     let text = format!("{}    error_output: {{type: kafka, topic: dead}}\n", stream(KAFKA_IN, SQLITE));
     let shown = accepted(&text).to_string();
-    assert!(shown.contains("(failed records: dead)") && shown.contains("failed records go to Kafka before it, at least once"), "{shown}");
+    assert!(
+        shown.contains("(failed records: dead)")
+            && shown.contains("failed records go to Kafka before it, at least once"),
+        "{shown}"
+    );
     refuses(&text.replace("topic: dead", "topic: a"), &["error_output.topic", "also in input.topics"]);
     accepted(&text.replace("topic: dead", "topic: a, brokers: other:1"));
 }
@@ -64,7 +70,10 @@ fn keys_that_do_not_go_together_are_refused_with_the_remedy() {
         refuses(&stream(KAFKA_IN, &format!("{SQLITE}, {more}")), parts);
     }
     accepted(&stream(KAFKA_IN, &format!("{SQLITE}, create_table: true, columns: {{id: integer}}, key: id")));
-    accepted(&stream(KAFKA_IN, &format!("{SQLITE}, columns: {{id: {{type: integer, field: number}}, name: {{field: n}}, x: }}")));
+    accepted(&stream(
+        KAFKA_IN,
+        &format!("{SQLITE}, columns: {{id: {{type: integer, field: number}}, name: {{field: n}}, x: }}"),
+    ));
 }
 
 #[test]

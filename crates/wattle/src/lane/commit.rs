@@ -219,7 +219,9 @@ impl<S: Transformer> Lane<S> {
             thread::sleep(Duration::from_millis(100));
         }
         let why = if reason.is_fenced() {
-            format!("was fenced ({reason}): another process uses its id, or this one was paused for longer than its session or its transaction_timeout")
+            format!(
+                "was fenced ({reason}): another process uses its id, or this one was paused for longer than its session or its transaction_timeout"
+            )
         } else {
             format!("lost its producer or its connection ({reason})")
         };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Committer, Lane};
 use super::commit::Attempt;
 use super::reaction::Patience;
+use super::{Committer, Lane};
 use crate::config::Delivery;
 use crate::error::Error;
 use crate::kafka::{self, Batch, Failure, Position, TopicPartition};
@@ -163,8 +163,7 @@ impl SinkState {
         output: &Output,
         positions: &[(TopicPartition, Position)],
     ) -> Result<Attempt, Error> {
-        let moves: Vec<_> =
-            positions.iter().map(|(place, position)| (place.clone(), position.to_string())).collect();
+        let moves: Vec<_> = positions.iter().map(|(place, position)| (place.clone(), position.to_string())).collect();
         Ok(match self.sink().commit(batch, output, &moves) {
             Ok(refused) => {
                 self.refused = refused;

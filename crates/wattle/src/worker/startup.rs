@@ -57,7 +57,8 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
     let cluster = admin.cluster()?;
     let patience = Patience::of(admin, &cluster, config)?;
     // A sink knows which cluster its topics are on.
-    let dead_letters = config.dead_letter_topic.iter().filter(|_| matches!(config.delivery, Delivery::ExactlyOnce { .. }));
+    let dead_letters =
+        config.dead_letter_topic.iter().filter(|_| matches!(config.delivery, Delivery::ExactlyOnce { .. }));
     let outputs: Vec<String> = config.output_topics.iter().chain(dead_letters).cloned().collect();
     let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
     check_topics(&cluster, &config.brokers, &all)?;

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use wattle::{
-    Batch, Error, KafkaSink, KafkaSinkConfig, Output, Place, RefusedRecord, Sink as _, SinkFailure, StageError, TransactionalSink,
-    TransactionalSinkFactory, dead_letter, failed_record,
+    Batch, Error, KafkaSink, KafkaSinkConfig, Output, Place, RefusedRecord, Sink as _, SinkFailure, StageError,
+    TransactionalSink, TransactionalSinkFactory, dead_letter, failed_record,
 };
 
 use crate::spec::{SqlDatabase, SqlOutput};
@@ -207,7 +207,12 @@ impl SqlSink {
 }
 
 impl DeadLetters {
-    fn deliver(&mut self, batch: &Batch, output: &Output, refused: &BTreeMap<usize, String>) -> Result<(), SinkFailure> {
+    fn deliver(
+        &mut self,
+        batch: &Batch,
+        output: &Output,
+        refused: &BTreeMap<usize, String>,
+    ) -> Result<(), SinkFailure> {
         let place = |source: usize| {
             let record = batch.get(source);
             (record.topic.to_owned(), record.partition, record.offset.0)
@@ -245,7 +250,9 @@ impl DeadLetters {
 /// Kafka may be away, like the database.
 fn may_pass(error: Error) -> SinkFailure {
     match error {
-        Error::Kafka { .. } | Error::Unreachable { .. } => SinkFailure::Again(format!("the dead-letter topic: {error}")),
+        Error::Kafka { .. } | Error::Unreachable { .. } => {
+            SinkFailure::Again(format!("the dead-letter topic: {error}"))
+        }
         other => SinkFailure::Fatal(other),
     }
 }

@@ -20,7 +20,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Statement};
 use wattle::{Error, Place, SinkFailure};
 
-use self::failure::{Failed, in_transaction, is_of_the_row, outside};
+use self::failure::{Failed, LATE, failure, is_of_the_row, is_rolled_back, reason, text};
 use super::row::{Cell, Row};
 use super::table::{self, Table, quoted_path};
 use super::{Database, Move, Opened, Target, WriteFailure, fenced};
@@ -34,6 +34,8 @@ const CALL: Duration = Duration::from_secs(30);
 /// transaction for 10 s.
 const SETTINGS: &str = "SET statement_timeout = '20s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '10s'; \
                         SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'; SET DateStyle = 'ISO'";
+/// Any number that nobody else has.
+const CREATE_LOCK: i64 = 0x7761_7474_6c65;
 /// Statements that are kept, for rows with different columns.
 const STATEMENTS: usize = 128;
 /// Longest look for refused rows of a batch.
@@ -62,15 +64,13 @@ impl Postgres {
         let mut config: Config = uri.parse().expect("the check has parsed it");
         config.connect_timeout(CONNECT).tcp_user_timeout(CALL).keepalives_idle(CALL);
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|source| Error::Io { what: "start the runtime of a connection".into(), source })?;
+        let runtime =
+            runtime.map_err(|source| Error::Io { what: "start the runtime of a connection".into(), source })?;
         Ok(Postgres { target, config, runtime, session: None })
     }
 
     /// Runs work on the session, within bounds; a connection that is lost or late is dropped.
-    fn with<T>(
-        &mut self,
-        work: impl AsyncFnOnce(&mut Session, &Target) -> Result<T, Failed>,
-    ) -> Result<T, Failed> {
+    fn with<T>(&mut self, work: impl AsyncFnOnce(&mut Session, &Target) -> Result<T, Failed>) -> Result<T, Failed> {
         let Postgres { target, config, runtime, session } = self;
         let result = runtime.block_on(async {
             let session = match &mut *session {
@@ -89,16 +89,17 @@ impl Postgres {
 
 /// Late is as good as lost.
 async fn bounded<T>(bound: Duration, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-    let late = || Failed::Sink(SinkFailure::Again(format!("the database has not answered within {} s", bound.as_secs())));
+    let late =
+        || Failed::Sink(SinkFailure::Again(format!("the database has not answered within {} s", bound.as_secs())));
     tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(late()))
 }
 
 async fn connect(config: &Config, target: &Target) -> Result<Session, Failed> {
     let output = &target.output;
-    let (client, connection) = config.connect(NoTls).await.map_err(|error| outside("connect", output, &error))?;
+    let (client, connection) = config.connect(NoTls).await.map_err(|error| failure("connect", output, &error))?;
     // It ends with the client, or with the connection; what is wrong is told to the calls.
     tokio::spawn(async move { drop(connection.await) });
-    let failed = |error| outside("set up the connection", output, &error);
+    let failed = |error| failure("set up the connection", output, &error);
     client.batch_execute(SETTINGS).await.map_err(failed)?;
     make(&client, &output.positions_table, &table::create_positions(&output.positions_table), output).await?;
     if output.create_table {
@@ -113,23 +114,29 @@ async fn connect(config: &Config, target: &Target) -> Result<Session, Failed> {
     Ok(Session { client, table, statements: HashMap::new(), advance })
 }
 
-/// Creates a table that is not there. Asked before: who may not create tables may still use one.
+/// Creates a table that is not there. Asked before: who may not create tables may still use one. Under a lock, since the server refuses one of two that
+/// create a table at once.
 async fn make(client: &Client, name: &str, sql: &str, output: &SqlOutput) -> Result<(), Failed> {
-    let failed = |error| outside("create its tables", output, &error);
+    let failed = |error| failure("create its tables", output, &error);
     let there = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&quoted_path(name)]).await.map_err(failed)?;
-    if there.get(0) { Ok(()) } else { client.batch_execute(sql).await.map_err(failed) }
+    if there.get(0) {
+        return Ok(());
+    }
+    let locked = format!("BEGIN; SELECT pg_advisory_xact_lock({CREATE_LOCK}); {sql}; COMMIT");
+    client.batch_execute(&locked).await.map_err(failed)
 }
 
 async fn describe(client: &Client, output: &SqlOutput) -> Result<Table, Failed> {
-    let failed = |error| outside("read the columns of its table", output, &error);
+    let failed = |error| failure("read the columns of its table", output, &error);
     // Columns that are computed cannot be written.
-    let sql = "SELECT attname::text, atttypid, format_type(atttypid, atttypmod) FROM pg_attribute \
+    let sql = "SELECT attname::text, atttypid, format_type(atttypid, atttypmod), \
+               CASE WHEN atttypid = 'numeric'::regtype AND atttypmod > 4 THEN (((atttypmod - 4) & 2047) # 1024) - 1024 END FROM pg_attribute \
                WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum";
     let rows = client.query(sql, &[&quoted_path(&output.table)]).await.map_err(failed)?;
     if rows.is_empty() {
         return Err(Failed::Sink(SinkFailure::Fatal(table::missing(output))));
     }
-    let found = rows.iter().map(|row| (row.get(0), types::holds(row.get(1)), row.get(2))).collect();
+    let found = rows.iter().map(|row| (row.get(0), types::holds(row.get(1), row.get(3)), row.get(2))).collect();
     let table = Table::new(output, found, types::fits).map_err(|error| Failed::Sink(SinkFailure::Fatal(error)))?;
     if table.is_upsert {
         // Only a plan tells whether there is such an index.
@@ -148,7 +155,8 @@ impl Database for Postgres {
     }
 
     fn open(&mut self, places: &[Place]) -> Result<Vec<Opened>, SinkFailure> {
-        self.with(async |session, target| bounded(CALL, open(&session.client, target, places)).await).map_err(Failed::into_sink)
+        self.with(async |session, target| bounded(CALL, open(&session.client, target, places)).await)
+            .map_err(Failed::into_sink)
     }
 
     fn write(&mut self, rows: &[Row], moves: &[Move<'_>]) -> Result<(), WriteFailure> {
@@ -157,8 +165,8 @@ impl Database for Postgres {
             let work = write(session, target, rows, moves, &mut committing);
             match tokio::time::timeout(CALL, work).await {
                 Ok(result) => result,
-                Err(_) if committing => Err(Failed::Sink(SinkFailure::Unknown(failure::LATE.to_owned()))),
-                Err(_) => Err(Failed::Sink(SinkFailure::Again(failure::LATE.to_owned()))),
+                Err(_) if committing => Err(Failed::Sink(SinkFailure::Unknown(LATE.to_owned()))),
+                Err(_) => Err(Failed::Sink(SinkFailure::Again(LATE.to_owned()))),
             }
         });
         result.map_err(|failed| match failed {
@@ -171,8 +179,11 @@ impl Database for Postgres {
 /// Ends the session that has these places open, if there is one, with whatever it holds; then raises their epochs.
 async fn open(client: &Client, target: &Target, places: &[Place]) -> Result<Vec<Opened>, Failed> {
     let output = &target.output;
-    let failed = |error| outside("open the positions", output, &error);
-    client.batch_execute(&format!("SET application_name = '{}'", session_name(target, places))).await.map_err(failed)?;
+    let failed = |error| failure("open the positions", output, &error);
+    client
+        .batch_execute(&format!("SET application_name = '{}'", session_name(target, places)))
+        .await
+        .map_err(failed)?;
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = current_setting('application_name') \
                AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()";
     client.batch_execute(end).await.map_err(failed)?;
@@ -212,7 +223,7 @@ async fn write(
     let client = &session.client;
     let begun = client.batch_execute("BEGIN");
     let (begun, written) = both(begun, insert(session, output, rows)).await;
-    begun.map_err(|error| in_transaction("begin a transaction", output, &error))?;
+    begun.map_err(|error| failure("begin a transaction", output, &error))?;
     if let Err(failed) = written {
         return Err(match roll_back(client, output, failed).await {
             Failed::Rows(first) => isolate(session, output, rows, first).await,
@@ -223,14 +234,14 @@ async fn write(
         let parameters: [&(dyn ToSql + Sync); 6] =
             [to, &target.id, &&*place.0, &place.1, &opened.epoch, &opened.position];
         let moved = client.execute(&session.advance, &parameters).await;
-        if moved.map_err(|error| in_transaction("move the positions", output, &error))? != 1 {
+        if moved.map_err(|error| failure("move the positions", output, &error))? != 1 {
             return Err(roll_back(client, output, Failed::Sink(fenced(place))).await);
         }
     }
     *committing = true;
     client.batch_execute("COMMIT").await.map_err(|error| match error.as_db_error() {
-        Some(_) if !client.is_closed() => in_transaction("commit", output, &error),
-        _ => Failed::Sink(SinkFailure::Unknown(failure::text("commit", output, &error))),
+        Some(refused) if is_rolled_back(refused.code()) => failure("commit", output, &error),
+        _ => Failed::Sink(SinkFailure::Unknown(text("commit", output, &error))),
     })
 }
 
@@ -240,7 +251,7 @@ async fn isolate(session: &Session, output: &SqlOutput, rows: &[Row], first: BTr
     let good = rows.iter().position(|row| first.contains_key(&row.source)).unwrap_or_default();
     let begun = both(session.client.batch_execute("BEGIN"), insert(session, output, &rows[..good])).await;
     if let (Err(error), _) = begun {
-        return in_transaction("begin a transaction", output, &error);
+        return failure("begin a transaction", output, &error);
     }
     if let (_, Err(failed)) = begun {
         return roll_back(&session.client, output, failed).await;
@@ -252,7 +263,7 @@ async fn isolate(session: &Session, output: &SqlOutput, rows: &[Row], first: BTr
         }
         let (saved, written) = both(session.client.batch_execute(save), insert(session, output, of_source)).await;
         if let Err(error) = saved {
-            return in_transaction("set a savepoint", output, &error);
+            return failure("set a savepoint", output, &error);
         }
         save = match written {
             Ok(()) => "RELEASE record; SAVEPOINT record",
@@ -276,7 +287,7 @@ async fn roll_back(client: &Client, output: &SqlOutput, failed: Failed) -> Faile
     match client.batch_execute("ROLLBACK").await {
         Ok(()) => failed,
         // A refused row will be refused again; on a new connection.
-        Err(error) => in_transaction("roll back", output, &error),
+        Err(error) => failure("roll back", output, &error),
     }
 }
 
@@ -290,7 +301,8 @@ impl Session {
             if !self.statements.contains_key(&row.columns) {
                 let sql = self.table.statement(&row.columns, |number| format!("${number}"));
                 let statement = self.client.prepare(&sql).await;
-                let statement = statement.map_err(|error| outside("prepare the statement for its rows", output, &error))?;
+                let statement =
+                    statement.map_err(|error| failure("prepare the statement for its rows", output, &error))?;
                 self.statements.insert(row.columns.clone(), statement);
             }
         }
@@ -310,8 +322,8 @@ async fn insert(session: &Session, output: &SqlOutput, rows: &[Row]) -> Result<(
         for (row, result) in rows.iter().zip(all(executed.collect()).await) {
             let Err(error) = result else { continue };
             return Err(match error.as_db_error().filter(|refused| is_of_the_row(refused.code())) {
-                Some(refused) => Failed::Rows(BTreeMap::from([(row.source, failure::reason(refused))])),
-                None => in_transaction("write rows", output, &error),
+                Some(refused) => Failed::Rows(BTreeMap::from([(row.source, reason(refused))])),
+                None => failure("write rows", output, &error),
             });
         }
     }
@@ -344,10 +356,14 @@ async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>
     let (mut one, mut other) = (Box::pin(one), Box::pin(other));
     let (mut first, mut second) = (None, None);
     poll_fn(|context| {
-        if first.is_none() && let Poll::Ready(value) = one.as_mut().poll(context) {
+        if first.is_none()
+            && let Poll::Ready(value) = one.as_mut().poll(context)
+        {
             first = Some(value);
         }
-        if second.is_none() && let Poll::Ready(value) = other.as_mut().poll(context) {
+        if second.is_none()
+            && let Poll::Ready(value) = other.as_mut().poll(context)
+        {
             second = Some(value);
         }
         if first.is_some() && second.is_some() { Poll::Ready(()) } else { Poll::Pending }

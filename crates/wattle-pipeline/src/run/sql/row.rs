@@ -83,7 +83,10 @@ impl<'t> Reader<'t> {
         }
         let has = |key: &&u16| row.columns.iter().zip(&row.cells).any(|(c, cell)| c == *key && *cell != Cell::Null);
         match self.table.key.iter().find(|key| self.table.is_upsert && !has(key)) {
-            Some(key) => Err(format!("the record has no value for the key column {}", self.table.columns[usize::from(*key)].name)),
+            Some(key) => Err(format!(
+                "the record has no value for the key column {}",
+                self.table.columns[usize::from(*key)].name
+            )),
             None => Ok(()),
         }
     }
@@ -162,12 +165,22 @@ fn cell(json: &str, holds: Holds) -> Result<Cell, String> {
         Holds::Float => match number().map(|number| (number.parse(), number)) {
             Some((Ok(float), number)) if is_number(&number) => match is_exact(&number, float) {
                 true => Ok(Cell::Float(float)),
-                false => Err("holds 64-bit floats, which cannot give back all digits of the member; a numeric column can".to_owned()),
+                false => {
+                    Err("holds 64-bit floats, which cannot give back all digits of the member; a numeric column can"
+                        .to_owned())
+                }
             },
             _ => expected("numbers"),
         },
         Holds::Numeric => match number() {
             Some(number) if is_number(&number) => Ok(Cell::Text(number)),
+            _ => expected("decimal numbers"),
+        },
+        Holds::Scaled(scale) => match number() {
+            Some(number) if is_number(&number) && decimals(&number) <= i64::from(scale) => Ok(Cell::Text(number)),
+            Some(number) if is_number(&number) => {
+                Err(format!("keeps {scale} digits behind the point, and the member has more"))
+            }
             _ => expected("decimal numbers"),
         },
         Holds::NumberOnly => match number() {
@@ -209,6 +222,13 @@ fn kind_of(json: &str) -> &'static str {
     }
 }
 
+/// Digits behind the point.
+fn decimals(number: &str) -> i64 {
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let digits = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len());
+    i64::try_from(digits).unwrap_or(i64::MAX).saturating_sub(exponent.parse().unwrap_or(i64::MIN))
+}
+
 /// For a column that has numbers of 64 bits and no others.
 fn plain_number(number: &str) -> Result<Cell, String> {
     if let Ok(integer) = number.parse() {
@@ -216,7 +236,10 @@ fn plain_number(number: &str) -> Result<Cell, String> {
     }
     match number.parse() {
         Ok(float) if is_exact(number, float) => Ok(Cell::Float(float)),
-        _ => Err("keeps numbers of 64 bits, which cannot give back all digits of the member; a TEXT column can".to_owned()),
+        _ => {
+            Err("keeps numbers of 64 bits, which cannot give back all digits of the member; a TEXT column can"
+                .to_owned())
+        }
     }
 }
 
@@ -254,6 +277,8 @@ mod tests {
         assert_eq!(of("\"12\"", Holds::Integer), Ok(Cell::Integer(12)));
         assert_eq!(of("1.50", Holds::Numeric), text("1.50"));
         assert_eq!(of("\"12345678901234567890.10\"", Holds::Numeric), text("12345678901234567890.10"));
+        assert_eq!(of("\"19.900\"", Holds::Scaled(2)), text("19.900"));
+        assert_eq!(of("1999e-2", Holds::Scaled(2)), text("1999e-2"));
         assert_eq!(of("1.5", Holds::Float), Ok(Cell::Float(1.5)));
         assert_eq!(of("1.5", Holds::NumberOnly), Ok(Cell::Float(1.5)));
         assert_eq!(of("7", Holds::NumberOnly), Ok(Cell::Integer(7)));
@@ -273,6 +298,8 @@ mod tests {
             ("true", Holds::Integer),
             ("0.12345678901234567890", Holds::Float),
             ("12345678901234567.25", Holds::NumberOnly),
+            ("19.905", Holds::Scaled(2)),
+            ("1e-3", Holds::Scaled(2)),
             ("\"now\"", Holds::Timestamp),
             ("\"2026-12-31T23:00:00.123456789Z\"", Holds::Timestamp),
             ("1767225600", Holds::Timestamp),

@@ -81,8 +81,10 @@ impl Sqlite {
         let output = &self.target.output;
         let failed = |error| self.failure("read the columns of its table", &error);
         let (schema, name) = output.table.split_once('.').unwrap_or(("main", &output.table));
-        let mut columns = connection.prepare("SELECT name, type, hidden FROM pragma_table_xinfo(?1, ?2)").map_err(failed)?;
-        let rows = columns.query_map([name, schema], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).map_err(failed)?;
+        let mut columns =
+            connection.prepare("SELECT name, type, hidden FROM pragma_table_xinfo(?1, ?2)").map_err(failed)?;
+        let rows =
+            columns.query_map([name, schema], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).map_err(failed)?;
         let mut found = Vec::new();
         for row in rows {
             let (name, declared, hidden): (String, String, i64) = row.map_err(failed)?;
@@ -136,10 +138,12 @@ impl Database for Sqlite {
             let transaction = begin(&mut open.connection).map_err(failed)?;
             let mut opened = Vec::new();
             for (topic, partition) in places {
-                let row = transaction.prepare_cached(&sql).map_err(failed)?.query_row(
-                    params![self.target.id, &**topic, partition],
-                    |row| Ok(Opened { epoch: row.get(0)?, position: row.get(1)? }),
-                );
+                let row = transaction
+                    .prepare_cached(&sql)
+                    .map_err(failed)?
+                    .query_row(params![self.target.id, &**topic, partition], |row| {
+                        Ok(Opened { epoch: row.get(0)?, position: row.get(1)? })
+                    });
                 opened.push(row.map_err(failed)?);
             }
             transaction.commit().map_err(failed)?;
@@ -161,7 +165,9 @@ impl Database for Sqlite {
             match transaction.commit() {
                 Ok(()) => Ok(()),
                 // The disk: what is in the file is known when it is read again.
-                Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull)) => {
+                Err(error)
+                    if matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull)) =>
+                {
                     Err(SinkFailure::Unknown(format!("{}: commit: {error}", self.file.path.display())).into())
                 }
                 // Refused at once, and rolled back by the drop.
@@ -220,7 +226,8 @@ fn insert(
 
 /// Whether another row would have been taken.
 fn is_of_the_row(error: &rusqlite::Error) -> bool {
-    let of_row = [ErrorCode::ConstraintViolation, ErrorCode::TypeMismatch, ErrorCode::TooBig, ErrorCode::ParameterOutOfRange];
+    let of_row =
+        [ErrorCode::ConstraintViolation, ErrorCode::TypeMismatch, ErrorCode::TooBig, ErrorCode::ParameterOutOfRange];
     error.sqlite_error_code().is_some_and(|code| of_row.contains(&code))
 }
 
@@ -314,3 +321,6 @@ fn type_name(kind: Kind) -> &'static str {
         Kind::Bytes => "BLOB",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,8 @@ pub(super) enum Holds {
     Float,
     /// Decimals with all their digits.
     Numeric,
+    /// Decimals with so many digits behind the point.
+    Scaled(i16),
     /// Numbers of 64 bits, whole or floating: what SQLite makes of a DECIMAL column.
     NumberOnly,
     Text,
@@ -78,14 +80,19 @@ impl Table {
             Ok(Column { name: spec.name.clone(), field: spec.field.clone(), holds })
         };
         let columns: Vec<Column> = if output.columns.is_empty() {
-            found.iter().map(|(name, holds, _)| Column { name: name.clone(), field: name.clone(), holds: *holds }).collect()
+            found
+                .iter()
+                .map(|(name, holds, _)| Column { name: name.clone(), field: name.clone(), holds: *holds })
+                .collect()
         } else {
             output.columns.iter().map(declared).collect::<Result<_, _>>()?
         };
         let is_upsert = output.mode == SqlMode::Upsert;
         let key = output.key.iter().filter(|_| is_upsert).map(|key| {
             let index = (0..).zip(&columns).find(|(_, column)| column.name == *key).map(|(index, _)| index);
-            index.ok_or_else(|| unfit(format!("the table {name} has no column {key}, which is part of the output's key")))
+            index.ok_or_else(|| {
+                unfit(format!("the table {name} has no column {key}, which is part of the output's key"))
+            })
         });
         let key = key.collect::<Result<_, _>>()?;
         Ok(Table { name: name.clone(), columns, takes_all_members: output.columns.is_empty(), is_upsert, key })
@@ -96,7 +103,8 @@ impl Table {
         let name = |index: &u16| quoted(&self.columns[usize::from(*index)].name);
         let list = |columns: &[u16]| columns.iter().map(name).collect::<Vec<_>>().join(", ");
         let values: Vec<_> = (1..=columns.len()).map(parameter).collect();
-        let insert = format!("INSERT INTO {} ({}) VALUES ({})", quoted_path(&self.name), list(columns), values.join(", "));
+        let insert =
+            format!("INSERT INTO {} ({}) VALUES ({})", quoted_path(&self.name), list(columns), values.join(", "));
         if !self.is_upsert {
             return insert;
         }

@@ -27,21 +27,15 @@ impl Failed {
 
 pub(super) const LATE: &str = "the database has not answered within 30 s";
 
-/// Outside of a batch's transaction. Where two of us create a table at once, one of them fails, and finds it the next time.
-pub(super) fn outside(what: &str, output: &SqlOutput, error: &tokio_postgres::Error) -> Failed {
-    match error.code().map(SqlState::code) {
-        Some("23505" | "42P07" | "42710") => Failed::Sink(SinkFailure::Again(text(what, output, error))),
-        _ => in_transaction(what, output, error),
-    }
-}
-
-/// Before the transaction commits: it is rolled back, at the latest with its connection.
-pub(super) fn in_transaction(what: &str, output: &SqlOutput, error: &tokio_postgres::Error) -> Failed {
+/// Of whatever comes before the answer to `COMMIT`: nothing is committed, and the transaction ends with its connection at the latest.
+pub(super) fn failure(what: &str, output: &SqlOutput, error: &tokio_postgres::Error) -> Failed {
     let text = text(what, output, error);
     let passes = match error.as_db_error() {
         Some(refused) => may_pass(refused.code()),
         // Without an answer the connection is at fault, unless it is the client's own use of it.
-        None => error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()) || is_timeout(error),
+        None => {
+            error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()) || is_timeout(error)
+        }
     };
     Failed::Sink(if passes { SinkFailure::Again(text) } else { SinkFailure::Fatal(Error::Unfit { text }) })
 }
@@ -73,6 +67,12 @@ pub(super) fn is_of_the_row(code: &SqlState) -> bool {
     ["22", "23", "54", "P0"].iter().any(|class| code.code().starts_with(class))
 }
 
+/// Whether a `COMMIT` that fails so has not happened: over a deferred constraint (23), or for others' sake (40). A server that goes down may have
+/// committed before.
+pub(super) fn is_rolled_back(code: &SqlState) -> bool {
+    code.code().starts_with("23") || code.code().starts_with("40")
+}
+
 pub(super) fn reason(refused: &DbError) -> String {
     // Those of constraints quote names, others may quote values.
     let message = refused.message();
@@ -86,8 +86,7 @@ pub(super) fn reason(refused: &DbError) -> String {
 /// that may be promoted (25006); the client was idle for too long (25P03).
 fn may_pass(code: &SqlState) -> bool {
     let code = code.code();
-    ["08", "57", "53", "40"].iter().any(|class| code.starts_with(class))
-        || ["55P03", "25006", "25P03"].contains(&code)
+    ["08", "57", "53", "40"].iter().any(|class| code.starts_with(class)) || ["55P03", "25006", "25P03"].contains(&code)
 }
 
 #[cfg(test)]

@@ -10,11 +10,14 @@ use super::super::row::Cell;
 use super::super::table::Holds;
 use crate::spec::Kind;
 
-pub(super) fn holds(oid: u32) -> Holds {
+/// `scale`: of a numeric that has one.
+pub(super) fn holds(oid: u32, scale: Option<i32>) -> Holds {
     match Type::from_oid(oid) {
         Some(Type::INT2 | Type::INT4 | Type::INT8) => Holds::Integer,
         Some(Type::FLOAT4 | Type::FLOAT8) => Holds::Float,
-        Some(Type::NUMERIC) => Holds::Numeric,
+        Some(Type::NUMERIC) => {
+            scale.map_or(Holds::Numeric, |scale| Holds::Scaled(i16::try_from(scale).unwrap_or(i16::MAX)))
+        }
         Some(Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME) => Holds::Text,
         Some(Type::BOOL) => Holds::Boolean,
         Some(Type::BYTEA) => Holds::Bytes,
@@ -31,7 +34,7 @@ pub(super) fn fits(kind: Kind, _: &str, holds: Holds) -> Option<Holds> {
     let fits = match kind {
         Kind::Integer => holds == Holds::Integer,
         Kind::Float => holds == Holds::Float,
-        Kind::Numeric => holds == Holds::Numeric,
+        Kind::Numeric => matches!(holds, Holds::Numeric | Holds::Scaled(_)),
         Kind::Text => matches!(holds, Holds::Text | Holds::Other),
         Kind::Boolean => holds == Holds::Boolean,
         Kind::Bytes => holds == Holds::Bytes,
