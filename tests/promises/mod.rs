@@ -155,6 +155,7 @@ promises! {
         a_task_that_comes_back_reads_only_the_tail_of_its_state (classic only: "the example has no such option"),
         a_state_folder_in_use_is_refused_with_its_owner (classic only: "the example has no such option"),
         a_changelog_that_was_made_anew_is_followed (classic only: "the example has no such option"),
+        positions_of_topics_that_are_not_read_are_named (classic only: "the example has no such option"),
         ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option"),
         a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_refused (classic only: "the example has no such option"),
         a_timer_fires_once_over_kills (classic only: "the example has no such option"),

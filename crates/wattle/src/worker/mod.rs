@@ -142,6 +142,7 @@ fn serve<S: Transformer>(
         name: shared.config.name.clone(),
         admin: shared.admin.clone(),
         ids: shared.topology.ids.clone(),
+        changelog: shared.config.changelog_topic.clone(),
         view: shared.view.clone(),
         own,
         member: member.clone(),
