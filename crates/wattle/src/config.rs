@@ -300,11 +300,11 @@ impl WorkerConfig {
                 problems.push(format!("group_instance_id: {problem}"));
             }
         }
-        let written = self.output_topics.iter().map(|topic| ("output_topics", topic));
-        let written = written.chain(self.dead_letter_topic.iter().map(|topic| ("dead_letter_topic", topic)));
-        for (key, topic) in self.topics.iter().map(|topic| ("topics", topic)).chain(written) {
+        let written = self.output_topics.iter().map(|topic| ("output", topic));
+        let written = written.chain(self.dead_letter_topic.iter().map(|topic| ("dead-letter", topic)));
+        for (which, topic) in self.topics.iter().map(|topic| ("input", topic)).chain(written) {
             if let Some(problem) = topic_problem(topic) {
-                problems.push(format!("{key}: {topic:?} is no name of a topic: {problem}"));
+                problems.push(format!("the {which} topic {topic:?} cannot be called so: {problem}"));
             }
         }
         if let Some(topic) = self.dead_letter_topic.as_ref().filter(|topic| self.topics.contains(topic)) {
