@@ -14,7 +14,7 @@ pub use topic::topic_problem;
 
 use crate::error::Error;
 use crate::kafka;
-use crate::lane::Sink;
+use crate::lane::{Sink, TransactionalSinkFactory};
 
 /// Further librdkafka properties, by name.
 pub type ClientProperties = BTreeMap<String, String>;
@@ -76,6 +76,9 @@ pub enum Delivery {
     /// Outputs to a sink, for example a [`KafkaSink`](crate::KafkaSink), one for each task; positions after it has
     /// confirmed them. A crash between the two repeats outputs.
     AtLeastOnce(SinkFactory),
+    /// Outputs and positions of a batch in one transaction of a sink, one for each task: a database. The positions that it has are the ones that count;
+    /// the group's follow, for those who look at its lag.
+    TransactionalSink(TransactionalSinkFactory),
 }
 
 /// Makes the sink of a task.
@@ -86,6 +89,7 @@ impl fmt::Debug for Delivery {
         match self {
             Delivery::ExactlyOnce { transactional_id } => write!(f, "ExactlyOnce({transactional_id:?})"),
             Delivery::AtLeastOnce(_) => f.write_str("AtLeastOnce"),
+            Delivery::TransactionalSink(_) => f.write_str("TransactionalSink"),
         }
     }
 }
@@ -293,8 +297,8 @@ impl WorkerConfig {
                 .push("transactional_id must not be blank; choose one that stays the same over restarts".to_owned());
         }
         if self.transaction_scope == TransactionScope::Worker {
-            if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
-                problems.push("transaction_scope worker has no effect at least once".to_owned());
+            if !matches!(self.delivery, Delivery::ExactlyOnce { .. }) {
+                problems.push("transaction_scope worker has no effect without transactions in Kafka".to_owned());
             }
             if let Some(problem) = self.group_instance_id.as_deref().and_then(instance_problem) {
                 problems.push(format!("group_instance_id: {problem}"));

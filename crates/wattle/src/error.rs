@@ -131,7 +131,7 @@ pub enum Error {
     /// A position that the topic does not have any more, or not yet.
     #[error(
         "the committed position {position} of {topic}/{partition} is outside of the topic's records ({low} to {high}): {cause}. \
-         To go on, stop all members of group {group} and set the position with kafka-consumer-groups --reset-offsets"
+         To go on, stop all members of group {group} and set the position {remedy}"
     )]
     OutOfRange {
         /// The input topic.
@@ -148,6 +148,8 @@ pub enum Error {
         group: String,
         /// The likely cause, with the number of records lost.
         cause: String,
+        /// Where a position is set.
+        remedy: &'static str,
     },
     /// The group has no positions of a task whose state is there.
     #[error(
@@ -252,6 +254,30 @@ pub enum Error {
     Cursor {
         /// Names the source and what was found, and what to do.
         text: String,
+    },
+    /// Another process has taken the positions over that a sink keeps.
+    #[error("{text}")]
+    PositionsTaken {
+        /// Whose positions, how often, and what to do.
+        text: String,
+    },
+    /// What a sink writes to is not there, or does not fit what is to be written.
+    #[error("{text}")]
+    Unfit {
+        /// Names it, and says what to do.
+        text: String,
+    },
+    /// A sink with transactions did not do what it was told, for as long as it was tried.
+    #[error(
+        "{what}: {reason} (tried for {} s). Nothing of the batch is committed, and a restart goes on behind the last committed position", within.as_secs()
+    )]
+    Sink {
+        /// What was being done, with ids.
+        what: String,
+        /// What the database or the client said.
+        reason: String,
+        /// For how long.
+        within: Duration,
     },
     /// Something did not end in its time.
     #[error("{what} did not end within {} s", within.as_secs())]
@@ -379,6 +405,9 @@ impl Error {
             Error::Stage { .. } => "W0017",
             Error::Query { .. } => "W0018",
             Error::UnreadableState { .. } => "W0019",
+            Error::PositionsTaken { .. } => "W0030",
+            Error::Unfit { .. } => "W0031",
+            Error::Sink { .. } => "W0032",
             Error::Panic { .. } => return None,
         })
     }

@@ -2,7 +2,9 @@
 
 mod cursor;
 mod lane;
+mod sink_lane;
 
 pub use cursor::CursorName;
 pub use lane::SourceConfig;
 pub(crate) use lane::SourceLane;
+pub(crate) use sink_lane::SinkLane;

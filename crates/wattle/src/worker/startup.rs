@@ -58,7 +58,9 @@ pub(super) fn state_folder(config: &WorkerConfig) -> Result<Option<StateFolder>,
 pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
     let cluster = admin.cluster()?;
     let patience = Patience::of(admin, &cluster, config)?;
-    let outputs: Vec<String> = config.output_topics.iter().chain(&config.dead_letter_topic).cloned().collect();
+    // A sink knows which cluster its topics are on.
+    let dead_letters = config.dead_letter_topic.iter().filter(|_| matches!(config.delivery, Delivery::ExactlyOnce { .. }));
+    let outputs: Vec<String> = config.output_topics.iter().chain(dead_letters).cloned().collect();
     let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
     check_topics(&cluster, &config.brokers, &all)?;
     let counts: Vec<_> = config.topics.iter().map(|topic| (topic, cluster.topics[topic])).collect();
