@@ -44,14 +44,15 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_topic, batch, grace_period } = plan.into_stream();
+    let Stream { id, input, processors, output, error_topic, batch, grace_period, is_json, names: _ } =
+        plan.into_stream();
     let id = id.value;
     let topic = match &output {
         Output::Kafka(output) => output.topic.value.clone(),
         Output::Stdout { .. } => "stdout".to_owned(),
         Output::Drop => "drop".to_owned(),
     };
-    let values = if matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    let values = if is_json || matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
     let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {

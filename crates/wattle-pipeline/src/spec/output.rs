@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
+use super::common::{self, Common};
 use super::{Surroundings, kafka};
 use crate::yaml::{Field, Given, Map};
 
@@ -52,7 +53,7 @@ enum Kind {
     Drop,
 }
 
-pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output> {
+pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let mut map = Map::of(field)?;
     let kinds = [("kafka", Kind::Kafka), ("stdout", Kind::Stdout), ("drop", Kind::Drop)];
     let output = match map.required("type", "an output needs a type: kafka, stdout or drop")?.word(&kinds)? {
@@ -62,8 +63,9 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output>
         }
         Kind::Drop => Output::Drop,
     };
+    let common = common::read(&mut map);
     map.finish();
-    Some(output)
+    Some((output, common))
 }
 
 fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> KafkaOutput {

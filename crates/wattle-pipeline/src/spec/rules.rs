@@ -65,7 +65,7 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
         let busy = batch.commit_interval + batch.max_processing_time;
         if busy >= timeout {
             let text = format!(
-                "transaction_timeout ({timeout:?}) must be longer than batch.commit_interval and \
+                "transaction_timeout ({timeout:?}) must be longer than batch.commit_interval (or buffer.timeout) and \
                  batch.max_processing_time together ({busy:?})"
             );
             match &output.transaction_timeout {
@@ -121,15 +121,8 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
             add(report, group, text);
         }
         (None, true) => unclaimed(input, "add  offset_commit_group: GROUP  to the output, or ", report),
-        (None, false) => {
-            let text = format!(
-                "exactly_once: true with a kafka input needs the offsets in the same transaction; set \
-                 transactional_offsets: true  in the input and  offset_commit_group: {}  in the output",
-                input.group.value
-            );
-            missing(report, output, "offset_commit_group", &text);
-        }
-        (Some(_), true) => {}
+        // Both are in one cluster, so the positions commit with the results, whether these keys say so or not.
+        (None, false) | (Some(_), true) => {}
     }
 }
 
