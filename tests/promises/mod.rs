@@ -93,6 +93,11 @@ promises! {
         numbers_keep_their_value,
         keys_land_where_java_producers_put_them,
         tail_prints_what_a_reader_of_committed_records_sees (plain only: "no pipeline");
+    clusters:
+        kills_between_two_clusters_neither_lose_nor_double_a_record,
+        a_cursor_on_the_cluster_of_the_outputs_wins_over_the_groups_positions,
+        a_stopped_process_between_two_clusters_writes_nothing_when_it_goes_on,
+        two_addresses_of_one_cluster_are_one_cluster;
     cursor:
         a_file_whose_reader_is_killed_is_written_once,
         a_file_that_grew_is_read_on_and_one_that_changed_is_refused,

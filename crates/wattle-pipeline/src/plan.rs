@@ -137,6 +137,10 @@ impl StreamPlan {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
                 let what = match &self.0.input {
+                    Input::Kafka(input) if output.is_elsewhere(input) => {
+                        "the position commits with the results, as a cursor on the output's cluster (or as the group's offsets, if both brokers lead to one \
+                         cluster)"
+                    }
                     Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
                         "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
                     }

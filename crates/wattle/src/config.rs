@@ -13,6 +13,7 @@ pub use protocol::{GroupProtocol, protocol_problem};
 pub use topic::topic_problem;
 
 use crate::error::Error;
+use crate::extract::OtherCluster;
 use crate::kafka;
 use crate::lane::{Sink, TransactionalSinkFactory};
 
@@ -79,6 +80,9 @@ pub enum Delivery {
     /// Outputs and positions of a batch in one transaction of a sink, one for each task: a database. The positions that it has are the ones that count;
     /// the group's follow, for those who look at its lag.
     TransactionalSink(TransactionalSinkFactory),
+    /// Exactly once into topics at other addresses than the inputs'. Where they lead to another cluster, the positions are cursors there, in the transaction
+    /// of the outputs; the group's follow. Where they lead to the same one it is [`Delivery::ExactlyOnce`].
+    OtherCluster(Box<OtherCluster>),
 }
 
 /// Makes the sink of a task.
@@ -90,6 +94,7 @@ impl fmt::Debug for Delivery {
             Delivery::ExactlyOnce { transactional_id } => write!(f, "ExactlyOnce({transactional_id:?})"),
             Delivery::AtLeastOnce(_) => f.write_str("AtLeastOnce"),
             Delivery::TransactionalSink(_) => f.write_str("TransactionalSink"),
+            Delivery::OtherCluster(to) => write!(f, "OtherCluster({:?})", to.transactional_id),
         }
     }
 }

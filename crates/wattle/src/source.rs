@@ -65,8 +65,7 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    let deliver =
-        |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output).map(|()| Some(Vec::new()));
+    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output).map(|()| Some(Vec::new()));
     while_open(stage, stop, |stage| {
         let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
         Ok(ended == Ended::AtEnd)

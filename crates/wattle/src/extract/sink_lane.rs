@@ -20,12 +20,7 @@ pub(crate) struct SinkLane<'a> {
 }
 
 impl<'a> SinkLane<'a> {
-    pub(crate) fn new(
-        name: &'a str,
-        sink: &'a mut dyn TransactionalSink,
-        place: Place,
-        metrics: &'a Metrics,
-    ) -> Self {
+    pub(crate) fn new(name: &'a str, sink: &'a mut dyn TransactionalSink, place: Place, metrics: &'a Metrics) -> Self {
         SinkLane { name, sink, place, metrics, found: None }
     }
 
@@ -47,7 +42,7 @@ impl<'a> SinkLane<'a> {
     pub(crate) fn commit(
         &mut self,
         batch: &Batch,
-        output: &Output,
+        output: &mut Output,
         cursor: Vec<u8>,
         stop: &Stop,
     ) -> Result<Option<Vec<RefusedRecord>>, Error> {
@@ -62,7 +57,9 @@ impl<'a> SinkLane<'a> {
                 Err(failure) => failure.into_failure()?,
             };
             match reaction(&failure, false, patience.is_left()) {
-                Reaction::Restart if failure.error.is_fenced() => return Err(taken(self.name, &failure.error.to_string())),
+                Reaction::Restart if failure.error.is_fenced() => {
+                    return Err(taken(self.name, &failure.error.to_string()));
+                }
                 Reaction::Restart => {
                     self.metrics.restart();
                     tracing::warn!(stream = %self.name, "starts again from the cursor that the output has: {}", failure.error);

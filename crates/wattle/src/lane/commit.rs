@@ -115,7 +115,7 @@ impl<S: Transformer> Lane<S> {
             }
             Committer::Sink(state) => {
                 let _watched = shared.watchdog.watch(self.number, "a transaction", transactional::BLOCKED);
-                return state.attempt(&self.batch, &self.output, positions);
+                return state.attempt(&self.batch, &mut self.output, positions);
             }
         };
         drop(permit);
@@ -219,7 +219,9 @@ impl<S: Transformer> Lane<S> {
             thread::sleep(Duration::from_millis(100));
         }
         let why = if reason.is_fenced() {
-            format!("was fenced ({reason}): another process uses its id, or this one was paused for longer than its session or its transaction_timeout")
+            format!(
+                "was fenced ({reason}): another process uses its id, or this one was paused for longer than its session or its transaction_timeout"
+            )
         } else {
             format!("lost its producer or its connection ({reason})")
         };

@@ -55,11 +55,26 @@ pub(super) fn state_folder(config: &WorkerConfig) -> Result<Option<StateFolder>,
     config.state_dir.as_deref().map(|path| StateFolder::open(path, &config.name)).transpose()
 }
 
+/// Which cluster the outputs are on is known now.
+pub(super) fn find_cluster(admin: &Admin, config: &mut WorkerConfig) -> Result<(), Error> {
+    let Delivery::OtherCluster(outputs) = &config.delivery else { return Ok(()) };
+    config.delivery = if let Some(sinks) = outputs.connect(admin, &config.topics)? {
+        Delivery::TransactionalSink(sinks)
+    } else {
+        let (stream, brokers) = (&config.name, &outputs.sink.brokers);
+        tracing::info!(%stream, "{brokers} are brokers of the inputs' cluster: the group's positions commit in the transactions");
+        config.output_topics.clone_from(&outputs.sink.output_topics);
+        Delivery::ExactlyOnce { transactional_id: outputs.transactional_id.clone() }
+    };
+    Ok(())
+}
+
 pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
     let cluster = admin.cluster()?;
     let patience = Patience::of(admin, &cluster, config)?;
     // A sink knows which cluster its topics are on.
-    let dead_letters = config.dead_letter_topic.iter().filter(|_| matches!(config.delivery, Delivery::ExactlyOnce { .. }));
+    let dead_letters =
+        config.dead_letter_topic.iter().filter(|_| matches!(config.delivery, Delivery::ExactlyOnce { .. }));
     let outputs: Vec<String> = config.output_topics.iter().chain(dead_letters).cloned().collect();
     let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
     check_topics(&cluster, &config.brokers, &all)?;
