@@ -13,6 +13,7 @@ pub use protocol::{GroupProtocol, protocol_problem};
 pub use topic::topic_problem;
 
 use crate::error::Error;
+use crate::extract::OtherCluster;
 use crate::kafka;
 use crate::lane::{Sink, TransactionalSinkFactory};
 
@@ -79,6 +80,9 @@ pub enum Delivery {
     /// Outputs and positions of a batch in one transaction of a sink, one for each task: a database. The positions that it has are the ones that count;
     /// the group's follow, for those who look at its lag.
     TransactionalSink(TransactionalSinkFactory),
+    /// Exactly once into topics at other addresses than the inputs'. Where they lead to another cluster, the positions are cursors there, in the transaction
+    /// of the outputs; the group's follow. Where they lead to the same one it is [`Delivery::ExactlyOnce`].
+    OtherCluster(Box<OtherCluster>),
 }
 
 /// Makes the sink of a task.
@@ -90,6 +94,7 @@ impl fmt::Debug for Delivery {
             Delivery::ExactlyOnce { transactional_id } => write!(f, "ExactlyOnce({transactional_id:?})"),
             Delivery::AtLeastOnce(_) => f.write_str("AtLeastOnce"),
             Delivery::TransactionalSink(_) => f.write_str("TransactionalSink"),
+            Delivery::OtherCluster(to) => write!(f, "OtherCluster({:?})", to.transactional_id),
         }
     }
 }
@@ -304,11 +309,11 @@ impl WorkerConfig {
                 problems.push(format!("group_instance_id: {problem}"));
             }
         }
-        let written = self.output_topics.iter().map(|topic| ("output_topics", topic));
-        let written = written.chain(self.dead_letter_topic.iter().map(|topic| ("dead_letter_topic", topic)));
-        for (key, topic) in self.topics.iter().map(|topic| ("topics", topic)).chain(written) {
+        let written = self.output_topics.iter().map(|topic| ("output", topic));
+        let written = written.chain(self.dead_letter_topic.iter().map(|topic| ("dead-letter", topic)));
+        for (which, topic) in self.topics.iter().map(|topic| ("input", topic)).chain(written) {
             if let Some(problem) = topic_problem(topic) {
-                problems.push(format!("{key}: {topic:?} is no name of a topic: {problem}"));
+                problems.push(format!("the {which} topic {topic:?} cannot be called so: {problem}"));
             }
         }
         if let Some(topic) = self.dead_letter_topic.as_ref().filter(|topic| self.topics.contains(topic)) {

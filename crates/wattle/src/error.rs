@@ -1,5 +1,6 @@
 //! What can go wrong, in words that an operator can act on.
 
+use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
@@ -169,6 +170,27 @@ pub enum Error {
         /// How many timers are set, the time of the stream included.
         timers: usize,
     },
+    /// The group has positions, and the topic with the state that belongs to them is not there.
+    #[error(
+        "the changelog topic {changelog} is missing, while the group {group} has committed positions ({topic}/{partition} at {position}): a state that \
+         begins empty at them would be wrong. Bring the topic back; or begin anew with  wattle reset {group}  (it shows what it would delete, and deletes \
+         with --execute); or, if the application has kept no state so far, create the topic:  wattle create {changelog} --partitions {partitions} --config \
+         cleanup.policy=compact"
+    )]
+    PositionsWithoutState {
+        /// The consumer group.
+        group: String,
+        /// The changelog topic.
+        changelog: String,
+        /// How many partitions it needs.
+        partitions: i32,
+        /// Where the group has a position, for example.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// The position.
+        position: Position,
+    },
     /// Another process uses the folder of states.
     #[error(
         "the state folder {} is in use by {}: give every process a folder of its own, or stop the other one",
@@ -332,6 +354,12 @@ fn list(problems: &[String]) -> String {
     }
 }
 
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
 /// What a caller does about an error: the CLI's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -371,7 +399,7 @@ impl Error {
             Error::Io { .. } => "W0011",
             Error::Cursor { .. } => "W0012",
             Error::Limit { .. } => "W0013",
-            Error::StateWithoutPositions { .. } => "W0014",
+            Error::StateWithoutPositions { .. } | Error::PositionsWithoutState { .. } => "W0014",
             Error::StateFolder { .. } => "W0015",
             Error::State { .. } => "W0016",
             Error::Stage { .. } => "W0017",

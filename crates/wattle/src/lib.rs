@@ -33,7 +33,7 @@ pub use config::{
     topic_problem,
 };
 pub use error::{Error, Exit, Unanswered};
-pub use extract::{CursorName, SourceConfig};
+pub use extract::{CursorName, OtherCluster, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{
     KafkaSink, KafkaSinkConfig, Place, RefusedRecord, Sink, SinkFailure, TransactionalSink, TransactionalSinkFactory,

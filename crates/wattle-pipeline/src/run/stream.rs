@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
     BatchLimits, ClientProperties, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics,
-    Resume, Sink, SinkFactory, SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig, run_source,
-    run_source_exactly_once, run_source_into,
+    OtherCluster, Resume, Sink, SinkFactory, SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig,
+    run_source, run_source_exactly_once, run_source_into,
 };
 
 use super::file::{FileSource, check_regular};
@@ -48,7 +48,8 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_output, batch, grace_period } = plan.into_stream();
+    let Stream { id, input, processors, output, error_output, batch, grace_period, is_json, names: _ } =
+        plan.into_stream();
     let id = id.value;
     let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
     let topic = match &output {
@@ -57,7 +58,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         Output::Stdout { .. } => "stdout".to_owned(),
         Output::Drop => "drop".to_owned(),
     };
-    let values = if matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    let values = if is_json || matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
     let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
@@ -97,16 +98,22 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, errors: Option<&Er
         }
         _ => None,
     };
-    let delivery = |output| match exactly_once {
-        Some(transactional_id) => Delivery::ExactlyOnce { transactional_id },
-        None => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+    let is_elsewhere = matches!(&output, Output::Kafka(output) if output.is_elsewhere(&input));
+    let delivery = |output| match (exactly_once, output) {
+        (Some(transactional_id), Output::Kafka(output)) if is_elsewhere => {
+            let transaction_timeout = output.timeout();
+            let sink = sink_config(id, *output, error_topic);
+            Delivery::OtherCluster(Box::new(OtherCluster { sink, transactional_id, transaction_timeout }))
+        }
+        (Some(transactional_id), _) => Delivery::ExactlyOnce { transactional_id },
+        (None, output) => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
     };
     let mut config = match output {
         Output::Kafka(output) => {
             let (compression, properties) = (output.compression, output.client.clone());
             let (scope, timeout) = (output.scope(), output.transaction_timeout.as_ref().map(|given| given.value));
             // Topics on another cluster are checked by the sink.
-            let topics = if output.brokers == input.brokers { output_topics(&output, error_topic) } else { Vec::new() };
+            let topics = if is_elsewhere { Vec::new() } else { output_topics(&output, error_topic) };
             let delivery = delivery(Output::Kafka(output));
             let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
             config.compression = compression;

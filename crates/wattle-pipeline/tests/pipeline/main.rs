@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arkflow;
 mod examples;
+mod formats;
 mod guarantee;
 mod keys;
 mod mistakes;

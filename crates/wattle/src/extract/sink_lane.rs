@@ -42,7 +42,7 @@ impl<'a> SinkLane<'a> {
     pub(crate) fn commit(
         &mut self,
         batch: &Batch,
-        output: &Output,
+        output: &mut Output,
         cursor: Vec<u8>,
         stop: &Stop,
     ) -> Result<Option<Vec<RefusedRecord>>, Error> {
@@ -102,7 +102,12 @@ mod tests {
             self.opened.pop_front().expect("an answer").map(|found| vec![found])
         }
 
-        fn commit(&mut self, _: &Batch, _: &Output, _: &[(Place, String)]) -> Result<Vec<RefusedRecord>, SinkFailure> {
+        fn commit(
+            &mut self,
+            _: &Batch,
+            _: &mut Output,
+            _: &[(Place, String)],
+        ) -> Result<Vec<RefusedRecord>, SinkFailure> {
             self.commits.pop_front().expect("an answer").map(|()| Vec::new())
         }
 
@@ -124,8 +129,8 @@ mod tests {
         let mut lane = SinkLane::new("s", &mut sink, ("file:x".into(), 0), &metrics);
         assert!(lane.start(&stop).expect("the second answer"));
         assert_eq!(lane.cursor(), None);
-        let (batch, output) = (Batch::new(vec![String::new()]), Output::default());
-        let mut commit = |cursor: &[u8]| lane.commit(&batch, &output, cursor.to_vec(), &stop);
+        let (batch, mut output) = (Batch::new(vec![String::new()]), Output::default());
+        let mut commit = |cursor: &[u8]| lane.commit(&batch, &mut output, cursor.to_vec(), &stop);
         assert!(commit(b"5").expect("the second answer").is_some());
         assert!(commit(b"7").expect("it begins anew").is_none());
         assert!(matches!(commit(&[0xff]), Err(Error::Cursor { .. })));
@@ -142,8 +147,8 @@ mod tests {
         sink.opened = [Err(again())].into();
         let mut lane = SinkLane::new("s", &mut sink, ("file:x".into(), 0), &metrics);
         assert!(matches!(lane.start(&stop), Err(Error::Sink { .. })));
-        let (batch, output) = (Batch::new(vec![String::new()]), Output::default());
-        let mut commit = || lane.commit(&batch, &output, b"5".to_vec(), &stop);
+        let (batch, mut output) = (Batch::new(vec![String::new()]), Output::default());
+        let mut commit = || lane.commit(&batch, &mut output, b"5".to_vec(), &stop);
         assert!(matches!(commit(), Err(Error::Sink { reason, .. }) if reason == "away"));
         assert!(matches!(commit(), Err(Error::PositionsTaken { text }) if text.contains("taken over")));
     }

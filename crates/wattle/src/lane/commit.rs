@@ -115,7 +115,7 @@ impl<S: Transformer> Lane<S> {
             }
             Committer::Sink(state) => {
                 let _watched = shared.watchdog.watch(self.number, "a transaction", transactional::BLOCKED);
-                return state.attempt(&self.batch, &self.output, positions);
+                return state.attempt(&self.batch, &mut self.output, positions);
             }
         };
         drop(permit);
@@ -280,9 +280,7 @@ pub(super) fn made_from(batch: &Batch, source: usize) -> String {
     }
     let record = batch.get(source);
     let (topic, partition, offset) = (record.topic, record.partition, record.offset);
-    format!(
-        ". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed, {topic}/{partition} stays there"
-    )
+    format!(". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed")
 }
 
 pub(super) enum Attempt {

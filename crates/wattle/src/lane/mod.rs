@@ -11,7 +11,6 @@ mod starter;
 mod stores;
 mod transactional;
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub(crate) use transactional::{LONGEST_PAUSE, gave_up, open as open_sink, taken}
 pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, TransactionalSinkFactory};
 
 use crate::config::{BatchLimits, Delivery, TransactionScope};
-use crate::error::Error;
+use crate::error::{Error, panic_text};
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
@@ -432,9 +431,4 @@ fn read_failed<S>(
 
 fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -29,7 +29,7 @@ pub trait TransactionalSink: Send {
     /// [`SinkFailure::Again`] and [`SinkFailure::Fatal`].
     fn open(&mut self, places: &[Place]) -> Result<Vec<Option<String>>, SinkFailure>;
 
-    /// Writes the outputs in their order and moves the positions, in one transaction. `batch` is what the outputs were made from; all of `moves` were
+    /// Writes the outputs in their order and moves the positions, in one transaction; leaves `output` as it was. `batch` is what the outputs were made from; all of `moves` were
     /// opened together. Returns the records that the database refuses and that went elsewhere as dead letters, with the reasons.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ pub trait TransactionalSink: Send {
     fn commit(
         &mut self,
         batch: &Batch,
-        output: &Output,
+        output: &mut Output,
         moves: &[(Place, String)],
     ) -> Result<Vec<RefusedRecord>, SinkFailure>;
 
@@ -120,8 +120,9 @@ pub(crate) fn gave_up(name: &str, what: &str, reason: &kafka::Error, patience: &
 /// What is to be done where others keep taking the positions.
 pub(crate) fn taken(name: &str, reason: &str) -> Error {
     let text = format!(
-        "{name}: {reason}. Another process keeps the same positions in the same table, in another consumer group, or it was started later: give every \
-         pipeline an id of its own for its positions, or stop one of the two. Nothing of the batch is committed by this one"
+        "{name}: {reason}. Another process keeps the same positions in the same place, in another consumer group, or it was started later: give every \
+         pipeline an id of its own for its positions (a transactional_id, or that of an sql output), or stop one of the two. Nothing of the batch is \
+         committed by this one"
     );
     Error::PositionsTaken { text }
 }
@@ -160,7 +161,7 @@ impl SinkState {
     pub(super) fn attempt(
         &mut self,
         batch: &Batch,
-        output: &Output,
+        output: &mut Output,
         positions: &[(TopicPartition, Position)],
     ) -> Result<Attempt, Error> {
         let moves: Vec<_> = positions.iter().map(|(place, position)| (place.clone(), position.to_string())).collect();

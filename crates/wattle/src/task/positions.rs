@@ -151,7 +151,10 @@ pub(crate) fn check_range(
         group: config.group.clone(),
         cause,
         remedy: match config.delivery {
-            Delivery::TransactionalSink(_) => "where the output keeps it (for SQL: the table of positions)",
+            Delivery::TransactionalSink(_) => {
+                "where the output keeps it (SQL: the table of positions; another cluster: with a new transactional_id the group's position counts, \
+                 which kafka-consumer-groups --reset-offsets sets)"
+            }
             _ => "with kafka-consumer-groups --reset-offsets",
         },
     })

@@ -142,7 +142,7 @@ impl TransactionalSink for SqlSink {
     fn commit(
         &mut self,
         batch: &Batch,
-        output: &Output,
+        output: &mut Output,
         moves: &[(Place, String)],
     ) -> Result<Vec<RefusedRecord>, SinkFailure> {
         let table = self.database.table()?;

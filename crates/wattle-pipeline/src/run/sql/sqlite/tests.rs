@@ -89,8 +89,8 @@ fn place() -> Place {
 }
 
 fn commit(sink: &mut super::super::SqlSink, values: &[&str], to: &str) -> Result<usize, SinkFailure> {
-    let (batch, output) = batch(values);
-    sink.commit(&batch, &output, &[(place(), to.to_owned())]).map(|refused| refused.len())
+    let (batch, mut output) = batch(values);
+    sink.commit(&batch, &mut output, &[(place(), to.to_owned())]).map(|refused| refused.len())
 }
 
 #[test]
