@@ -27,7 +27,9 @@ pub(crate) struct Postgres {
 
 /// What it needs and this machine lacks.
 pub(crate) fn missing() -> Option<&'static str> {
-    bin().is_none().then_some("PostgreSQL not found: no initdb on the PATH or in /usr/lib/postgresql")
+    bin()
+        .is_none()
+        .then_some("PostgreSQL not found: no initdb, postgres and psql on the PATH or in /usr/lib/postgresql")
 }
 
 /// The folder of its programs, of the newest version.
@@ -38,7 +40,8 @@ fn bin() -> Option<PathBuf> {
     let mut versions: Vec<PathBuf> = debian.map(|version| version.path().join("bin")).collect();
     versions.sort();
     folders.extend(versions.into_iter().rev());
-    folders.into_iter().find(|folder| folder.join("initdb").exists() && folder.join("postgres").exists())
+    let has = |folder: &PathBuf| ["initdb", "postgres", "psql"].iter().all(|program| folder.join(program).exists());
+    folders.into_iter().find(has)
 }
 
 impl Postgres {

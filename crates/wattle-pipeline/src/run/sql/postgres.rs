@@ -47,6 +47,8 @@ pub(super) struct Postgres {
     target: Arc<Target>,
     config: Config,
     runtime: Runtime,
+    /// Of our sessions, by which whoever takes our places over finds them.
+    name: String,
     session: Option<Session>,
 }
 
@@ -66,16 +68,16 @@ impl Postgres {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|source| Error::Io { what: "start the runtime of a connection".into(), source })?;
-        Ok(Postgres { target, config, runtime, session: None })
+        Ok(Postgres { target, config, runtime, name: "wattle".to_owned(), session: None })
     }
 
     /// Runs work on the session, within bounds; a connection that is lost or late is dropped.
     fn with<T>(&mut self, work: impl AsyncFnOnce(&mut Session, &Target) -> Result<T, Failed>) -> Result<T, Failed> {
-        let Postgres { target, config, runtime, session } = self;
+        let Postgres { target, config, runtime, name, session } = self;
         let result = runtime.block_on(async {
             let session = match &mut *session {
                 Some(session) if !session.client.is_closed() => session,
-                none => none.insert(bounded(2 * CONNECT, connect(config, target)).await?),
+                none => none.insert(bounded(2 * CONNECT, connect(config, target, name)).await?),
             };
             work(session, target).await
         });
@@ -94,13 +96,13 @@ async fn bounded<T>(bound: Duration, work: impl Future<Output = Result<T, Failed
     tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(late()))
 }
 
-async fn connect(config: &Config, target: &Target) -> Result<Session, Failed> {
+async fn connect(config: &Config, target: &Target, name: &str) -> Result<Session, Failed> {
     let output = &target.output;
     let (client, connection) = config.connect(NoTls).await.map_err(|error| failure("connect", output, &error))?;
     // It ends with the client, or with the connection; what is wrong is told to the calls.
     tokio::spawn(async move { drop(connection.await) });
     let failed = |error| failure("set up the connection", output, &error);
-    client.batch_execute(SETTINGS).await.map_err(failed)?;
+    client.batch_execute(&format!("{SETTINGS}; SET application_name = '{name}'")).await.map_err(failed)?;
     make(&client, &output.positions_table, &table::create_positions(&output.positions_table), output).await?;
     if output.create_table {
         make(&client, &output.table, &table::create(output, types::type_name), output).await?;
@@ -155,8 +157,11 @@ impl Database for Postgres {
     }
 
     fn open(&mut self, places: &[Place]) -> Result<Vec<Opened>, SinkFailure> {
-        self.with(async |session, target| bounded(CALL, open(&session.client, target, places)).await)
-            .map_err(Failed::into_sink)
+        let name = session_name(&self.target, places);
+        self.name.clone_from(&name);
+        let opened =
+            self.with(async |session, target| bounded(CALL, open(&session.client, target, places, &name)).await);
+        opened.map_err(Failed::into_sink)
     }
 
     fn write(&mut self, rows: &[Row], moves: &[Move<'_>]) -> Result<(), WriteFailure> {
@@ -177,13 +182,10 @@ impl Database for Postgres {
 }
 
 /// Ends the session that has these places open, if there is one, with whatever it holds; then raises their epochs.
-async fn open(client: &Client, target: &Target, places: &[Place]) -> Result<Vec<Opened>, Failed> {
+async fn open(client: &Client, target: &Target, places: &[Place], name: &str) -> Result<Vec<Opened>, Failed> {
     let output = &target.output;
     let failed = |error| failure("open the positions", output, &error);
-    client
-        .batch_execute(&format!("SET application_name = '{}'", session_name(target, places)))
-        .await
-        .map_err(failed)?;
+    client.batch_execute(&format!("SET application_name = '{name}'")).await.map_err(failed)?;
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = current_setting('application_name') \
                AND datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()";
     client.batch_execute(end).await.map_err(failed)?;
