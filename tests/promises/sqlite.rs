@@ -18,7 +18,7 @@ pub(super) fn rows_in_sqlite_are_written_once_over_kills(room: &Room) {
 
 /// The body for every database.
 pub(super) fn over_kills(room: &Room, database: &dyn Database) {
-    let (kills, total) = room.number((4, 60_000), (30, 600_000));
+    let (kills, total) = room.number((4, 40_000), (30, 600_000));
     let input = room.topic("in", 4);
     let group = room.cluster().group(&room.group());
     room.load(&[&input], 4).send(0..total);

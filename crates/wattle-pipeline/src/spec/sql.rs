@@ -240,9 +240,7 @@ fn database(field: &Field, surroundings: &Surroundings) -> Option<Database> {
 
 fn built(kind: &Field, feature: &str, is_there: bool) {
     if !is_there {
-        kind.problem(format!(
-            "this wattle was built without {feature}: build it with the feature {feature} of wattle-pipeline"
-        ));
+        kind.problem(format!("this wattle was built without {feature}: build it with the feature {feature}"));
     }
 }
 

@@ -258,6 +258,7 @@ fn may_pass(error: Error) -> SinkFailure {
 }
 
 /// Locks also after a panic of another task, which has ended its transaction.
+#[cfg(feature = "sqlite")]
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
