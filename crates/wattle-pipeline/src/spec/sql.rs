@@ -300,11 +300,11 @@ fn columns(field: &Field) -> Vec<ColumnSpec> {
         return names.map(|name| ColumnSpec { field: name.clone(), name, kind: None }).collect();
     }
     let Some(map) = Map::of(field) else { return Vec::new() };
-    let columns: Vec<_> = map.entries().filter_map(|(name, field)| column(name, &field)).collect();
-    if columns.is_empty() {
+    let entries: Vec<_> = map.entries().collect();
+    if entries.is_empty() {
         field.problem("must name at least one column; without it the table's own columns are taken");
     }
-    columns
+    entries.iter().filter_map(|(name, field)| column(name, field)).collect()
 }
 
 fn column(name: &str, field: &Field) -> Option<ColumnSpec> {

@@ -163,7 +163,7 @@ fn cell(json: &str, holds: Holds) -> Result<Cell, String> {
             None => expected("whole numbers"),
         },
         Holds::Float => match number().map(|number| (number.parse(), number)) {
-            Some((Ok(float), number)) if is_number(&number) => match is_exact(&number, float) {
+            Some((Ok(float), number)) if is_decimal(&number) => match is_exact(&number, float) {
                 true => Ok(Cell::Float(float)),
                 false => {
                     Err("holds 64-bit floats, which cannot give back all digits of the member; a numeric column can"
@@ -173,18 +173,18 @@ fn cell(json: &str, holds: Holds) -> Result<Cell, String> {
             _ => expected("numbers"),
         },
         Holds::Numeric => match number() {
-            Some(number) if is_number(&number) => Ok(Cell::Text(number)),
+            Some(number) if is_decimal(&number) => Ok(Cell::Text(number)),
             _ => expected("decimal numbers"),
         },
         Holds::Scaled(scale) => match number() {
-            Some(number) if is_number(&number) && decimals(&number) <= i64::from(scale) => Ok(Cell::Text(number)),
-            Some(number) if is_number(&number) => {
+            Some(number) if is_decimal(&number) && decimals(&number) <= i64::from(scale) => Ok(Cell::Text(number)),
+            Some(number) if is_decimal(&number) => {
                 Err(format!("keeps {scale} digits behind the point, and the member has more"))
             }
             _ => expected("decimal numbers"),
         },
         Holds::NumberOnly => match number() {
-            Some(number) if is_number(&number) => plain_number(&number),
+            Some(number) if is_decimal(&number) => plain_number(&number),
             _ => expected("numbers"),
         },
         Holds::Boolean => match json {
@@ -220,6 +220,11 @@ fn kind_of(json: &str) -> &'static str {
         Some(b't' | b'f') => "a boolean",
         _ => "a number",
     }
+}
+
+/// Whether it is a number as JSON writes one, and nothing around it.
+fn is_decimal(text: &str) -> bool {
+    is_number(text) && text.ends_with(|c: char| c.is_ascii_digit())
 }
 
 /// Digits behind the point.
