@@ -1,8 +1,8 @@
 //! Rows and positions in one transaction of a database. [`SqlSink`] turns a batch into rows and decides about those that do not fit; a [`Database`]
 //! runs the transactions.
 //!
-//! The table of positions has a row for each place, with an *epoch*. Who opens a place raises its epoch; a batch moves the position last, and only where epoch and position
-//! are those that it knows: one row, or the transaction is rolled back.
+//! The table of positions has a row for each place, with an *epoch*. Who opens a place raises its epoch; a batch moves the position last, and only where
+//! epoch and position are those that it knows: one row, or the transaction is rolled back.
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -82,7 +82,7 @@ struct DeadLetters {
     config: Arc<KafkaSinkConfig>,
     topic: Arc<str>,
     sink: Option<KafkaSink>,
-    /// The sources of the batch under way that are there already: a batch that is tried again does not send them again. With the place of their first record.
+    /// The records of the batch under way that are there already: a batch that is tried again does not send them again.
     sent: BTreeSet<(String, i32, i64)>,
 }
 
