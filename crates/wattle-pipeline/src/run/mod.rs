@@ -5,6 +5,11 @@ mod drain;
 mod file;
 mod generate;
 mod sink;
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, unused_imports, reason = "what no database needs")
+)]
+mod sql;
 mod stream;
 mod supervise;
 

@@ -5,17 +5,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, OtherCluster, Resume, Sink,
-    SinkFactory, SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
+    BatchLimits, ClientProperties, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics,
+    OtherCluster, Resume, Sink, SinkFactory, SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig,
+    run_source, run_source_exactly_once, run_source_into,
 };
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
 use super::sink::{DropSink, StdoutSink};
-use super::{Outcome, StreamEnd, StreamHandle, Watch};
+use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
 use crate::chain::{Chain, Values};
 use crate::plan::StreamPlan;
-use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -29,6 +30,7 @@ enum Body {
 }
 
 struct SourceBody {
+    id: String,
     input: Input,
     chain: Chain,
     delivery: SourceDelivery,
@@ -40,15 +42,19 @@ struct SourceBody {
 enum SourceDelivery {
     AtLeastOnce(SinkFactory),
     ExactlyOnce(Box<SourceConfig>),
+    /// With the name of the cursor.
+    Into(TransactionalSinkFactory, CursorName),
 }
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_topic, batch, grace_period, is_json, names: _ } =
+    let Stream { id, input, processors, output, error_output, batch, grace_period, is_json, names: _ } =
         plan.into_stream();
     let id = id.value;
+    let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
     let topic = match &output {
         Output::Kafka(output) => output.topic.value.clone(),
+        Output::Sql(output) => output.table.clone(),
         Output::Stdout { .. } => "stdout".to_owned(),
         Output::Drop => "drop".to_owned(),
     };
@@ -56,7 +62,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
-            let mut config = worker_config(&id, *input, output, error_topic.as_deref());
+            let mut config = worker_config(&id, *input, output, error_output.as_ref());
             config.batch = batch;
             config.grace_period = grace_period.unwrap_or(config.grace_period);
             config.dead_letter_topic = error_topic;
@@ -66,8 +72,9 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         }
         input @ (Input::File(_) | Input::Generate(_)) => {
             let metrics = Arc::<Metrics>::default();
-            let delivery = source_delivery(&id, &input, output, error_topic.as_deref());
+            let delivery = source_delivery(&id, &input, output, error_output.as_ref());
             let source = SourceBody {
+                id: id.clone(),
                 input,
                 chain,
                 delivery,
@@ -82,7 +89,8 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     Ok(Job { body, handle })
 }
 
-fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Option<&str>) -> WorkerConfig {
+fn worker_config(id: &str, input: KafkaInput, output: Output, errors: Option<&ErrorOutput>) -> WorkerConfig {
+    let error_topic = errors.map(|errors| errors.topic.value.as_str());
     let group_protocol = input.protocol();
     let exactly_once = match &output {
         Output::Kafka(output) if output.is_exactly_once() => {
@@ -115,6 +123,11 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
             config.output_topics = topics;
             config
         }
+        Output::Sql(output) => {
+            let name = output.positions_id.as_ref().unwrap_or(&input.group).value.clone();
+            let delivery = Delivery::TransactionalSink(sql_factory(id, *output, name, errors));
+            WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery)
+        }
         output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
     };
     config.group_instance_id = input.group_instance_id.map(|given| given.value);
@@ -124,22 +137,26 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
     config
 }
 
-fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<&str>) -> SourceDelivery {
+fn source_delivery(id: &str, input: &Input, output: Output, errors: Option<&ErrorOutput>) -> SourceDelivery {
+    let error_topic = errors.map(|errors| errors.topic.value.as_str());
+    // The transactional id, or the name of the positions, is of this stream alone; the stream's own id may be its place in the file.
+    let (source, topic) = match input {
+        Input::File(file) => ("file", file.name.as_str()),
+        Input::Generate(_) => ("generate", "generate"),
+        Input::Kafka(_) => unreachable!("a kafka input has a worker"),
+    };
+    let cursor = CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 };
     match output {
-        Output::Kafka(output) if output.is_exactly_once() => {
-            // The transactional id is of this stream alone; the stream's own id may be its place in the file.
-            let (source, topic) = match input {
-                Input::File(file) => ("file", file.name.as_str()),
-                Input::Generate(_) => ("generate", "generate"),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
-            };
-            SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
-                transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
-                transaction_timeout: output.timeout(),
-                cursor: CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 },
-                sink: sink_config(id, *output, error_topic),
-            }))
+        Output::Sql(output) => {
+            let name = output.positions_id.as_ref().map(|id| id.value.clone()).unwrap_or_default();
+            SourceDelivery::Into(sql_factory(id, *output, name, errors), cursor)
         }
+        Output::Kafka(output) if output.is_exactly_once() => SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
+            transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
+            transaction_timeout: output.timeout(),
+            cursor,
+            sink: sink_config(id, *output, error_topic),
+        })),
         output => SourceDelivery::AtLeastOnce(sink_factory(id, output, error_topic)),
     }
 }
@@ -159,6 +176,23 @@ fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> Kafk
     }
 }
 
+/// Dead letters go to Kafka beside the transaction.
+fn sql_factory(id: &str, output: SqlOutput, name: String, errors: Option<&ErrorOutput>) -> TransactionalSinkFactory {
+    let dead_letters = errors.map(|errors| {
+        let topic = errors.topic.value.clone();
+        let config = KafkaSinkConfig {
+            name: id.to_owned(),
+            brokers: errors.brokers.clone(),
+            output_topics: vec![topic.clone()],
+            acks: "all".to_owned(),
+            compression: Compression::None,
+            properties: ClientProperties::new(),
+        };
+        (topic, config)
+    });
+    sql::factory(output, name, dead_letters)
+}
+
 fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFactory {
     match output {
         Output::Kafka(output) => {
@@ -174,6 +208,7 @@ fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFact
                 Ok(Box::new(make()?) as Box<dyn Sink>)
             })
         }
+        Output::Sql(_) => unreachable!("it has transactions of its own"),
         Output::Stdout { append_newline } => Box::new(move || Ok(Box::new(StdoutSink::new(append_newline)))),
         Output::Drop => Box::new(|| Ok(Box::new(DropSink))),
     }
@@ -227,7 +262,7 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
     fn run(self, stop: &Stop) -> Result<bool, Error> {
-        let SourceBody { input, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
+        let SourceBody { id, input, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
         let dead_letter_topic = dead_letter_topic.as_deref();
         let open = || -> Result<Box<dyn Resume>, Error> {
             Ok(match &input {
@@ -240,6 +275,14 @@ impl SourceBody {
             SourceDelivery::AtLeastOnce(sink) => {
                 let mut sink = sink()?;
                 run_source(&mut *open()?, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
+            }
+            SourceDelivery::Into(make, cursor) => {
+                if let Input::File(file) = &input {
+                    check_regular(&file.path)?;
+                }
+                let mut sink = make()?;
+                let name = (id.as_str(), &cursor);
+                run_source_into(&mut *open()?, &mut chain, &mut *sink, name, dead_letter_topic, &limits, &metrics, stop)
             }
             SourceDelivery::ExactlyOnce(config) => {
                 if let Input::File(file) = &input {
@@ -272,6 +315,7 @@ mod tests {
         let input = Input::Generate(GenerateInput { value: Vec::new(), interval: None, count: None, batch_size: None });
         let metrics = Arc::<Metrics>::default();
         let source = SourceBody {
+            id: "made-up".to_owned(),
             input,
             chain: Chain::new(Vec::new(), "out", Values::Any),
             delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),

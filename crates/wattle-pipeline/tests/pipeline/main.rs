@@ -10,5 +10,6 @@ mod keys;
 mod mistakes;
 mod processors;
 mod run;
+mod sql;
 mod substitution;
 mod support;
