@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use wattle::TransactionScope;
-
+use crate::guarantee;
 use crate::problem::{Problems, Report};
 use crate::run::Link;
 use crate::spec::{self, EMBEDDED, Input, Output, Stream, Surroundings};
@@ -62,7 +61,7 @@ impl Plan {
         for StreamPlan(stream) in &mut self.streams {
             let input = match &mut stream.input {
                 Input::Kafka(input) => Some(&mut input.brokers),
-                Input::File(_) | Input::Generate(_) => None,
+                _ => None,
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
@@ -100,7 +99,8 @@ impl StreamPlan {
         let mut steps = vec![match &self.0.input {
             Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
             Input::File(file) => format!("file {}", file.name),
-            Input::Generate(_) => "generate".to_owned(),
+            Input::Http(input) => format!("http {}{}", input.address.value, input.path),
+            Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
         }];
         if !self.0.processors.is_empty() {
             let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
@@ -118,26 +118,18 @@ impl StreamPlan {
     /// The guarantee's level, and why.
     #[must_use]
     pub fn guarantee(&self) -> String {
+        format!("{}{}", self.level(), guarantee::of_log(&self.0))
+    }
+
+    fn level(&self) -> String {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
-                let what = match &self.0.input {
-                    Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
-                        "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
-                    }
-                    Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
-                    Input::File(_) => "the file's position commits with the records",
-                    Input::Generate(_) => "the number of records made commits with them",
-                };
-                return format!("exactly once: {what}");
+                return format!("exactly once: {}", guarantee::exactly_once(&self.0, output));
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
             Output::Stdout { .. } | Output::Drop => "all",
         };
-        let why = match &self.0.input {
-            Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
-            Input::File(_) => "no position is committed; a restart reads the file from its beginning",
-            Input::Generate(_) => "no position is committed; a restart begins again",
-        };
+        let why = guarantee::at_least_once(&self.0);
         match acks {
             "0" => "none: with acks 0 no broker confirms a record, so that records can be lost".to_owned(),
             "1" => format!("at least once, as long as no broker is lost (acks 1): {why}"),
@@ -149,8 +141,8 @@ impl StreamPlan {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
-            Input::Kafka(_) => false,
-            Input::File(_) => true,
+            Input::Kafka(_) | Input::Http(_) => false,
+            Input::File(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }

@@ -4,7 +4,11 @@ mod cursor;
 mod drain;
 mod file;
 mod generate;
+mod http;
+mod push;
+mod pushed;
 mod sink;
+mod stdin;
 mod stream;
 mod supervise;
 

@@ -5,17 +5,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Resume, Sink, SinkFactory,
+    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Offset, Resume, Sink, SinkFactory,
     SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
 };
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
+use super::pushed::Pushed;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch};
 use crate::chain::{Chain, Values};
 use crate::plan::StreamPlan;
-use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use crate::spec::{Durability, Input, KafkaInput, KafkaOutput, Output, StdinFormat, Stream};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -29,7 +30,9 @@ enum Body {
 }
 
 struct SourceBody {
+    id: String,
     input: Input,
+    durability: Option<Durability>,
     chain: Chain,
     delivery: SourceDelivery,
     dead_letter_topic: Option<String>,
@@ -44,14 +47,18 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_topic, batch, grace_period } = plan.into_stream();
+    let Stream { id, input, processors, output, error_topic, durability, batch, grace_period } = plan.into_stream();
     let id = id.value;
     let topic = match &output {
         Output::Kafka(output) => output.topic.value.clone(),
         Output::Stdout { .. } => "stdout".to_owned(),
         Output::Drop => "drop".to_owned(),
     };
-    let values = if matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    let values = match &input {
+        Input::File(_) => Values::Json,
+        Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
+        _ => Values::Any,
+    };
     let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
@@ -63,11 +70,13 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
             let monitor = worker.monitor();
             (Body::Kafka(Box::new(worker)), Watch::Kafka(monitor))
         }
-        input @ (Input::File(_) | Input::Generate(_)) => {
+        input => {
             let metrics = Arc::<Metrics>::default();
             let delivery = source_delivery(&id, &input, output, error_topic.as_deref());
             let source = SourceBody {
+                id: id.clone(),
                 input,
+                durability,
                 chain,
                 delivery,
                 dead_letter_topic: error_topic,
@@ -123,11 +132,12 @@ fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<
             // The transactional id is of this stream alone; the stream's own id may be its place in the file.
             let (source, topic) = match input {
                 Input::File(file) => ("file", file.name.as_str()),
-                Input::Generate(_) => ("generate", "generate"),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
+                // A write-ahead log has its own name, which is in it.
+                other => (other.type_name(), other.type_name()),
             };
             SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
                 transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
+                instance: None,
                 transaction_timeout: output.timeout(),
                 cursor: CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 },
                 sink: sink_config(id, *output, error_topic),
@@ -220,38 +230,69 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
     fn run(self, stop: &Stop) -> Result<bool, Error> {
-        let SourceBody { input, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
+        let SourceBody { id, input, durability, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
+        let place = place(&input, durability.is_some());
         let dead_letter_topic = dead_letter_topic.as_deref();
-        let open = || -> Result<Box<dyn Resume>, Error> {
-            Ok(match &input {
-                Input::File(file) => Box::new(FileSource::open(&file.path)?),
-                Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
-            })
-        };
-        let result = match delivery {
-            SourceDelivery::AtLeastOnce(sink) => {
+        let result = match (delivery, input) {
+            (SourceDelivery::AtLeastOnce(sink), input) if input.replays() => {
                 let mut sink = sink()?;
-                run_source(&mut *open()?, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
+                run_source(&mut *open(&input)?, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
             }
-            SourceDelivery::ExactlyOnce(config) => {
+            (SourceDelivery::ExactlyOnce(config), input) if input.replays() => {
                 if let Input::File(file) = &input {
                     check_regular(&file.path)?;
                 }
-                run_source_exactly_once(&mut *open()?, &mut chain, &config, dead_letter_topic, &limits, &metrics, stop)
+                run_source_exactly_once(
+                    &mut *open(&input)?,
+                    &mut chain,
+                    &config,
+                    dead_letter_topic,
+                    &limits,
+                    &metrics,
+                    stop,
+                )
+            }
+            (SourceDelivery::AtLeastOnce(sink), input) => {
+                let mut sink = sink()?;
+                let mut pushed = Pushed::open(&id, input, durability.as_ref(), stop)?;
+                let source = pushed.source();
+                let result = run_source(source, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop);
+                pushed.close();
+                result
+            }
+            (SourceDelivery::ExactlyOnce(mut config), input) => {
+                let mut pushed = Pushed::open(&id, input, durability.as_ref(), stop)?;
+                pushed.name(&mut config);
+                let source = pushed.resume();
+                let result =
+                    run_source_exactly_once(source, &mut chain, &config, dead_letter_topic, &limits, &metrics, stop);
+                pushed.close();
+                result
             }
         };
-        result.map_err(name_line)
+        result.map_err(|error| match error {
+            Error::Record { topic, offset, reason, .. } => Error::SourceRecord { place: place(&topic, offset), reason },
+            other => other,
+        })
     }
 }
 
-/// A record of a file is a line: says it as an editor does.
-fn name_line(error: Error) -> Error {
-    match error {
-        Error::Record { topic, offset, reason, .. } => {
-            Error::SourceRecord { place: format!("{topic}:{offset}"), reason }
-        }
-        other => other,
+/// A source that can be read again.
+fn open(input: &Input) -> Result<Box<dyn Resume>, Error> {
+    Ok(match input {
+        Input::File(file) => Box::new(FileSource::open(&file.path)?),
+        Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
+        _ => unreachable!("a kafka input has a worker, others are pushed to"),
+    })
+}
+
+/// How a record's place is said. That of a file is a line, as an editor has it.
+fn place(input: &Input, logged: bool) -> impl Fn(&str, Offset) -> String + use<> {
+    let replays = input.replays();
+    move |topic, offset| match (replays, logged) {
+        (true, _) => format!("{topic}:{offset}"),
+        (false, true) => format!("{topic}: entry {offset} of the write-ahead log"),
+        (false, false) => format!("{topic}: record {offset}"),
     }
 }
 
@@ -265,7 +306,9 @@ mod tests {
         let input = Input::Generate(GenerateInput { value: Vec::new(), interval: None, count: None, batch_size: None });
         let metrics = Arc::<Metrics>::default();
         let source = SourceBody {
+            id: "made-up".to_owned(),
             input,
+            durability: None,
             chain: Chain::new(Vec::new(), "out", Values::Any),
             delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),
             dead_letter_topic: None,

@@ -1,17 +1,21 @@
 //! Typed values → checked streams. Values that were refused are replaced by defaults, so that every check can run and
 //! every problem is found at once; streams with problems never leave the plan.
 
+mod durability;
 mod input;
 mod kafka;
 mod output;
+mod pushed;
 mod rules;
 
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use durability::Durability;
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
 pub(crate) use output::{KafkaOutput, Output};
+pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
 use wattle::BatchLimits;
 
 use crate::chain::{self, Processor};
@@ -36,6 +40,8 @@ pub(crate) struct Stream {
     pub(crate) output: Output,
     /// Where records go that cannot be processed.
     pub(crate) error_topic: Option<String>,
+    /// The write-ahead log, where one is asked for.
+    pub(crate) durability: Option<Durability>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
 }
@@ -72,13 +78,14 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
     let output = map.required("output", "a stream needs an output").and_then(|f| output::read(&f, surroundings));
     let error_output = map.get("error_output");
+    let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
     let grace_period = map.get("grace_period");
     map.finish();
 
     let batch = batch.map(|field| limits(&field, input.as_ref())).unwrap_or_default();
     let grace_period = grace_period.and_then(|field| {
-        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+        if !matches!(input, Some(Input::Kafka(_)) | None) {
             field.problem("only a kafka input waits for a grace period; remove it");
         }
         field.duration()
@@ -91,6 +98,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         processors,
         output,
         error_topic: error_topic.as_ref().map(|topic| topic.value.clone()),
+        durability,
         batch,
         grace_period,
     };
@@ -127,7 +135,7 @@ fn limits(field: &Field, input: Option<&Input>) -> BatchLimits {
         limits.max_processing_time = time;
     }
     if let Some(field) = map.get("commit_interval") {
-        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+        if !matches!(input, Some(Input::Kafka(_)) | None) {
             field.problem("only a kafka input waits for more records; remove it");
         }
         limits.commit_interval = field.duration().unwrap_or_default();

@@ -24,10 +24,21 @@ pub struct SourceConfig {
     /// The part of the transactional id before the task's number. The cursor is in the topic `{transactional_id}-changelog`, which is
     /// created where it is missing.
     pub transactional_id: String,
+    /// What tells this source from others with the same transactional id, such as the write-ahead log of another process: a further part of the
+    /// id. Sources that are told apart do not fence each other.
+    pub instance: Option<String>,
     /// A transaction that takes longer is aborted by the broker.
     pub transaction_timeout: Duration,
     /// The source's cursor.
     pub cursor: CursorName,
+}
+
+impl SourceConfig {
+    /// The transactional id.
+    fn id(&self) -> String {
+        let instance = self.instance.as_ref().map(|instance| format!("-{instance}")).unwrap_or_default();
+        format!("{}{instance}-{TASK}", self.transactional_id)
+    }
 }
 
 pub(crate) struct SourceLane<'a> {
@@ -74,7 +85,7 @@ impl<'a> SourceLane<'a> {
             compression: sink.compression,
             properties: sink.properties.clone(),
             batch_size: Limits::of(&admin, &sink.output_topics).batch_size,
-            transaction: Some((format!("{}-{TASK}", config.transactional_id), config.transaction_timeout)),
+            transaction: Some((config.id(), config.transaction_timeout)),
         };
         let (producer, fences) = (None, Fences::default());
         Ok(SourceLane { config, metrics, admin, changelog, producer_config, producer, fences, committed: None })
@@ -189,7 +200,7 @@ impl<'a> SourceLane<'a> {
     }
 
     fn id(&self) -> String {
-        format!("{}-{TASK}", self.config.transactional_id)
+        self.config.id()
     }
 }
 

@@ -1,0 +1,46 @@
+//! Why a stream has its guarantee: what the plan says behind the level.
+
+use wattle::TransactionScope;
+use wattle_wal::SyncMode;
+
+use crate::spec::{Input, KafkaOutput, Stream};
+
+pub(crate) fn exactly_once(stream: &Stream, output: &KafkaOutput) -> &'static str {
+    match &stream.input {
+        Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
+            "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
+        }
+        Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
+        Input::File(_) => "the file's position commits with the records",
+        Input::Generate(_) => "the number of records made commits with them",
+        Input::Http(_) | Input::Stdin(_) => "from the write-ahead log on, whose position commits with the records",
+    }
+}
+
+pub(crate) fn at_least_once(stream: &Stream) -> &'static str {
+    match (&stream.input, &stream.durability) {
+        (Input::Kafka(_), _) => "offsets commit after the output confirmed; a crash between the two repeats records",
+        (Input::File(_), _) => "no position is committed; a restart reads the file from its beginning",
+        (Input::Generate(_), _) => "no position is committed; a restart begins again",
+        (Input::Http(_) | Input::Stdin(_), Some(_)) => {
+            "the write-ahead log's position moves after the output confirmed; a crash between the two repeats records"
+        }
+        (Input::Http(_), None) => "a request is answered after the output confirmed its records",
+        (Input::Stdin(_), None) => "as long as the process lives: what it has read of stdin, nobody can read again",
+    }
+}
+
+/// What a write-ahead log adds; empty where none is asked for.
+pub(crate) fn of_log(stream: &Stream) -> String {
+    let Some(log) = &stream.durability else { return String::new() };
+    if stream.input.replays() {
+        return "; durability: no write-ahead log is written, since the input can be read again".to_owned();
+    }
+    match (log.options.sync, &stream.input) {
+        (SyncMode::Periodic(time), _) => {
+            format!("; a loss of power can take what was accepted in the last {time:?} (sync: periodic)")
+        }
+        (_, Input::Http(_)) => "; a request is answered when it is on the disk".to_owned(),
+        _ => String::new(),
+    }
+}
