@@ -109,26 +109,24 @@ impl Endpoint {
                     tracing::warn!(stream = self.stream, "answers requests with 503: {error}");
                 }
                 // The text names folders, which are nobody else's business.
-                let text = match error {
-                    wattle_wal::Error::Full { .. } => "the write-ahead log is full",
-                    wattle_wal::Error::Busy => "requests come faster than the disk takes them",
-                    wattle_wal::Error::DiskFull { .. } => "the disk is full",
-                    _ => "the write-ahead log takes nothing more",
-                };
-                unavailable(text)
+                unavailable(match error {
+                    wattle_wal::Error::Full { .. } => "the write-ahead log is full: nothing was accepted; come again",
+                    wattle_wal::Error::Busy => "the disk is behind: nothing was accepted; come again",
+                    wattle_wal::Error::DiskFull { .. } => "the disk is full: nothing was accepted; come again",
+                    _ => "the write-ahead log has failed: it is not known whether the records are in it",
+                })
             }
             Err(Refusal::Busy) => {
                 let answer = reply(StatusCode::TOO_MANY_REQUESTS, "too many records wait already: come again");
                 with(answer, RETRY_AFTER, "1")
             }
-            Err(Refusal::Stopped) => unavailable("the stream stops, and its output has not confirmed the records"),
+            Err(Refusal::Stopped) => unavailable("the stream stops: the records are not confirmed; come again"),
         }
     }
 }
 
 fn unavailable(text: &str) -> Answer {
-    let answer = reply(StatusCode::SERVICE_UNAVAILABLE, &format!("{text}: nothing was accepted; come again"));
-    with(answer, RETRY_AFTER, "1")
+    with(reply(StatusCode::SERVICE_UNAVAILABLE, text), RETRY_AFTER, "1")
 }
 
 fn with(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
