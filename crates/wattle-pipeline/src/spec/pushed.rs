@@ -50,7 +50,7 @@ pub(crate) enum StdinFormat {
 }
 
 const MAX_BODY: usize = 1 << 20;
-const MAX_WAITING: usize = 1000;
+const MAX_WAITING: usize = 500;
 
 pub(super) fn http(map: &mut Map) -> HttpInput {
     let here = map.place();

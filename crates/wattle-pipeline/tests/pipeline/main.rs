@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod durability;
 mod examples;
 mod guarantee;
 mod keys;
 mod mistakes;
 mod processors;
+mod pushed;
 mod run;
 mod substitution;
 mod support;
