@@ -7,6 +7,10 @@ use crate::spec::{Input, KafkaOutput, Stream};
 
 pub(crate) fn exactly_once(stream: &Stream, output: &KafkaOutput) -> &'static str {
     match &stream.input {
+        Input::Kafka(input) if output.is_elsewhere(input) => {
+            "the position commits with the results, as a cursor on the output's cluster (or as the group's offsets, if both brokers lead to one \
+             cluster)"
+        }
         Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
             "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
         }
@@ -30,12 +34,9 @@ pub(crate) fn at_least_once(stream: &Stream) -> &'static str {
     }
 }
 
-/// What a write-ahead log adds; empty where none is asked for.
+/// What a write-ahead log adds; empty where none is written.
 pub(crate) fn of_log(stream: &Stream) -> String {
-    let Some(log) = &stream.durability else { return String::new() };
-    if stream.input.replays() {
-        return "; durability: no write-ahead log is written, since the input can be read again".to_owned();
-    }
+    let Some(log) = stream.durability.as_ref().filter(|_| !stream.input.replays()) else { return String::new() };
     match (log.options.sync, &stream.input) {
         (SyncMode::Periodic(time), _) => {
             format!("; a loss of power can take what was accepted in the last {time:?} (sync: periodic)")

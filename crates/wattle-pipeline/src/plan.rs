@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::Path;
 
 use crate::guarantee;
-use crate::problem::{Problems, Report};
+use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, EMBEDDED, Input, Output, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, Input, Logging, Output, Stream, Surroundings};
 use crate::yaml;
 
 /// Where the text came from and what surrounds it.
@@ -26,24 +26,29 @@ pub struct Context<'a> {
 /// Every problem of the file at once.
 pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
     let report = Report::default();
-    let mut streams = Vec::new();
-    if let Some(mut root) = yaml::parse(text, &report) {
+    let mut file = spec::File::default();
+    if let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), &report) {
         yaml::substitute(&mut root, "", context.env, &report);
         let folder = context.file.parent().unwrap_or(Path::new(""));
         let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
         let surroundings = Surroundings { text, folder, brokers };
-        streams = spec::read(&root, &surroundings, &report);
+        file = spec::read(&root, &surroundings, &report);
     }
+    let notes = report.take_notes();
     match report.into_problems(context.file.to_path_buf()) {
         Some(problems) => Err(problems),
-        None => Ok(Plan { streams: streams.into_iter().map(StreamPlan).collect() }),
+        None => Ok(Plan { streams: file.streams.into_iter().map(StreamPlan).collect(), logging: file.logging, notes }),
     }
 }
 
-/// The checked streams of a file. `Display` is one line a stream.
+/// The checked streams of a file. `Display` is one line a stream, and one a note.
 pub struct Plan {
     /// In the order of the file.
     pub streams: Vec<StreamPlan>,
+    /// What the file says about the log.
+    pub logging: Logging,
+    /// What is right, and does less or more than its words: what whoever wrote it should know. In the order of their places.
+    pub notes: Vec<Problem>,
 }
 
 impl Plan {
@@ -79,7 +84,10 @@ impl fmt::Display for Plan {
         let lines: Vec<_> = self.streams.iter().map(|s| (s.id(), s.route(), s.guarantee())).collect();
         let ids = lines.iter().map(|(id, ..)| id.chars().count()).max().unwrap_or(0);
         let routes = lines.iter().map(|(_, route, _)| route.chars().count()).max().unwrap_or(0);
-        lines.iter().try_for_each(|(id, route, guarantee)| writeln!(f, "{id:<ids$}   {route:<routes$}   {guarantee}"))
+        lines
+            .iter()
+            .try_for_each(|(id, route, guarantee)| writeln!(f, "{id:<ids$}   {route:<routes$}   {guarantee}"))?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
 }
 
@@ -96,22 +104,30 @@ impl StreamPlan {
     /// Source → processors → sink.
     #[must_use]
     pub fn route(&self) -> String {
-        let mut steps = vec![match &self.0.input {
-            Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
-            Input::File(file) => format!("file {}", file.name),
-            Input::Http(input) => format!("http {}{}", input.address.value, input.path),
-            Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
-        }];
+        let [input, output] = &self.0.names;
+        let named = |name: &Option<String>, step| name.iter().fold(step, |step, name| format!("{step} ({name})"));
+        let mut steps = vec![named(
+            input,
+            match &self.0.input {
+                Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
+                Input::File(file) => format!("file {}", file.name),
+                Input::Http(input) => format!("http {}{}", input.address.value, input.path),
+                Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
+            },
+        )];
         if !self.0.processors.is_empty() {
             let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
             steps.push(names.join(", "));
         }
         let errors = self.0.error_topic.as_ref().map(|topic| format!(" (failed records: {topic})"));
-        steps.push(match &self.0.output {
-            Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
-            Output::Stdout { .. } => "stdout".to_owned(),
-            Output::Drop => "drop".to_owned(),
-        });
+        steps.push(named(
+            output,
+            match &self.0.output {
+                Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
+                Output::Stdout { .. } => "stdout".to_owned(),
+                Output::Drop => "drop".to_owned(),
+            },
+        ));
         steps.join(" → ")
     }
 

@@ -48,8 +48,10 @@ impl Chain {
     }
 
     fn process(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
-        if self.values == Values::Json {
-            json::check(record.value.unwrap_or_default())?;
+        if self.values == Values::Json
+            && let Some(value) = record.value
+        {
+            json::check(value)?;
         }
         if self.processors.is_empty() {
             out.send(Message::copy(record, self.topic.as_str()));

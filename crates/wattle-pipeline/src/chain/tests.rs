@@ -8,7 +8,7 @@ use wattle::{Header, Offset, Output, Record, Transformer};
 
 use super::{Chain, Values, read};
 use crate::problem::Report;
-use crate::yaml::{Map, parse};
+use crate::yaml::{Format, Map, parse};
 
 /// A chain of `vrl: PROGRAM` and `filter: CONDITION`.
 fn chain(processors: &[(&str, &str)]) -> Chain {
@@ -18,7 +18,7 @@ fn chain(processors: &[(&str, &str)]) -> Chain {
         text += &format!("  - type: {kind}\n    {key}: |\n      {}\n", program.replace('\n', "\n      "));
     }
     let report = Report::default();
-    let root = parse(&text, &report).unwrap();
+    let root = parse(&text, Format::Yaml, &report).unwrap();
     let items =
         Map::root(&root, &report).unwrap().get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
     let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();

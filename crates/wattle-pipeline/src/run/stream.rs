@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Offset, Resume, Sink, SinkFactory,
-    SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
+    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Offset, OtherCluster, Resume, Sink,
+    SinkFactory, SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
 };
 
 use super::file::{FileSource, check_regular};
@@ -47,7 +47,8 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_topic, durability, batch, grace_period } = plan.into_stream();
+    let Stream { id, input, processors, output, error_topic, durability, batch, grace_period, is_json, names: _ } =
+        plan.into_stream();
     let id = id.value;
     let topic = match &output {
         Output::Kafka(output) => output.topic.value.clone(),
@@ -55,6 +56,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         Output::Drop => "drop".to_owned(),
     };
     let values = match &input {
+        _ if is_json => Values::Json,
         Input::File(_) => Values::Json,
         Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
         _ => Values::Any,
@@ -98,16 +100,22 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
         }
         _ => None,
     };
-    let delivery = |output| match exactly_once {
-        Some(transactional_id) => Delivery::ExactlyOnce { transactional_id },
-        None => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+    let is_elsewhere = matches!(&output, Output::Kafka(output) if output.is_elsewhere(&input));
+    let delivery = |output| match (exactly_once, output) {
+        (Some(transactional_id), Output::Kafka(output)) if is_elsewhere => {
+            let transaction_timeout = output.timeout();
+            let sink = sink_config(id, *output, error_topic);
+            Delivery::OtherCluster(Box::new(OtherCluster { sink, transactional_id, transaction_timeout }))
+        }
+        (Some(transactional_id), _) => Delivery::ExactlyOnce { transactional_id },
+        (None, output) => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
     };
     let mut config = match output {
         Output::Kafka(output) => {
             let (compression, properties) = (output.compression, output.client.clone());
             let (scope, timeout) = (output.scope(), output.transaction_timeout.as_ref().map(|given| given.value));
             // Topics on another cluster are checked by the sink.
-            let topics = if output.brokers == input.brokers { output_topics(&output, error_topic) } else { Vec::new() };
+            let topics = if is_elsewhere { Vec::new() } else { output_topics(&output, error_topic) };
             let delivery = delivery(Output::Kafka(output));
             let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
             config.compression = compression;

@@ -13,6 +13,8 @@ pub(crate) struct Durability {
     /// Where it is, seen from the working directory; blank after a problem, and where the file gives none.
     pub(crate) path: Given<PathBuf>,
     pub(crate) options: Options,
+    /// The key itself.
+    pub(crate) here: Given<()>,
 }
 
 /// A segment is deleted as a whole: so many of them a log may have, so that it is never far above what it needs.
@@ -34,8 +36,7 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Durabil
     let mut path = map.get("path");
     let mut sync = map.get("sync").and_then(|field| sync_mode(&field));
     let max_bytes = map.get("max_bytes").and_then(|field| max_bytes(&field));
-    if let Some(mut backend) = map.get_filled("backend").and_then(|field| Map::of(&field)) {
-        local(&mut backend);
+    if let Some(mut backend) = map.get_filled("backend").and_then(|field| local(&field)) {
         path = backend.get("path").or(path);
         sync = backend.get("sync").and_then(|field| sync_mode(&field)).or(sync);
         backend.finish();
@@ -55,28 +56,14 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Durabil
         }
         None => Given { value: PathBuf::new(), place: field.place, path: format!("{}.path", field.path) },
     };
-    enabled.then_some(Durability { path, options })
+    enabled.then_some(Durability { path, options, here: field.given(()) })
 }
 
 /// The predecessor's form: of its two kinds of log, the one on a disk.
-fn local(backend: &mut Map) {
-    let Some(kind) = backend.required("type", "needs type: local") else { return };
-    if kind.word(&[("local", true), ("object_store", false)]) == Some(false) {
-        kind.problem("a write-ahead log on an object store is not supported: use  type: local  with a path on a disk that outlives the process");
-        for key in [
-            "node_id",
-            "stream_id",
-            "prefix",
-            "s3",
-            "segment",
-            "cursor",
-            "segment_tuning",
-            "parallel_put",
-            "compression",
-        ] {
-            backend.get(key);
-        }
-    }
+fn local<'a>(field: &Field<'a>) -> Option<Map<'a>> {
+    let mut map = Map::of(field)?;
+    map.required("type", "needs type: local")?.word(&[("local", ())])?;
+    Some(map)
 }
 
 /// `per_entry`, `group_commit`, or `{periodic: 1s}`, where the time may be `{secs: 1, nanos: 0}`.

@@ -1,12 +1,16 @@
 //! Typed values → checked streams. Values that were refused are replaced by defaults, so that every check can run and
 //! every problem is found at once; streams with problems never leave the plan.
 
+mod batch;
+mod common;
 mod durability;
 mod input;
 mod kafka;
+mod logging;
 mod output;
 mod pushed;
 mod rules;
+mod security;
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,6 +18,7 @@ use std::time::Duration;
 pub(crate) use durability::Durability;
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
+pub use logging::Logging;
 pub(crate) use output::{KafkaOutput, Output};
 pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
 use wattle::BatchLimits;
@@ -44,11 +49,22 @@ pub(crate) struct Stream {
     pub(crate) durability: Option<Durability>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
+    /// What the input and the output are called.
+    pub(crate) names: [Option<String>; 2],
+    /// Values must be JSON, also where no processor looks at them.
+    pub(crate) is_json: bool,
+}
+
+/// The whole file.
+#[derive(Default)]
+pub(crate) struct File {
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) logging: Logging,
 }
 
 /// Reads and checks the whole file.
-pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> Vec<Stream> {
-    let Some(mut root) = Map::root(root, report) else { return Vec::new() };
+pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> File {
+    let Some(mut root) = Map::root(root, report) else { return File::default() };
     // After a problem here the streams are not told that they have no brokers.
     let brokers = root.get("brokers").map(|field| kafka::addresses(&field)).map(|given| match given.is_empty() {
         true => EMBEDDED.to_owned(),
@@ -61,6 +77,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
         }
         Some(items)
     });
+    let logging = root.get_filled("logging").map(|field| logging::read(&field, surroundings)).unwrap_or_default();
     root.finish();
     let brokers = surroundings.brokers.or(brokers.as_deref());
     let surroundings = Surroundings { brokers, ..*surroundings };
@@ -68,7 +85,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
-    streams
+    File { streams, logging }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
@@ -80,10 +97,13 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let error_output = map.get("error_output");
     let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
+    let buffer = map.get_filled("buffer");
     let grace_period = map.get("grace_period");
     map.finish();
 
-    let batch = batch.map(|field| limits(&field, input.as_ref())).unwrap_or_default();
+    let (input, input_common) = input.unzip();
+    let (output, output_common) = output.unzip();
+    let batch = batch::read(batch.as_ref(), buffer.as_ref(), input.as_ref());
     let grace_period = grace_period.and_then(|field| {
         if !matches!(input, Some(Input::Kafka(_)) | None) {
             field.problem("only a kafka input waits for a grace period; remove it");
@@ -92,6 +112,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     });
     let error_topic = error_output.and_then(|f| output::read_error_output(&f, output.as_ref()));
     let (Some(input), Some(output)) = (input, output) else { return None };
+    let common = [input_common, output_common].map(Option::unwrap_or_default);
     let stream = Stream {
         id,
         input,
@@ -101,6 +122,8 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         durability,
         batch,
         grace_period,
+        is_json: common.iter().any(|common| common.is_json),
+        names: common.map(|common| common.name),
     };
     rules::check(&stream, error_topic.as_ref(), report);
     Some(stream)
@@ -117,29 +140,12 @@ fn id(field: &Field) -> Option<Given<String>> {
 
 fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<Processor> {
     let Some(mut map) = Map::of(field) else { return Vec::new() };
+    if let Some(field) = map.get("thread_num")
+        && field.count().is_some_and(|threads| threads > 1)
+    {
+        field.note("has no effect: partitions are processed side by side anyway, and each of them in its order");
+    }
     let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
     map.finish();
     items.iter().filter_map(|item| chain::read(item, surroundings.text)).collect()
-}
-
-fn limits(field: &Field, input: Option<&Input>) -> BatchLimits {
-    let mut limits = BatchLimits::default();
-    let Some(mut map) = Map::of(field) else { return limits };
-    if let Some(records) = map.get("max_poll_records").and_then(|field| field.count()) {
-        limits.max_poll_records = Some(usize::try_from(records).unwrap_or(usize::MAX));
-    }
-    if let Some(bytes) = map.get("max_bytes").and_then(|field| field.size()) {
-        limits.max_bytes = Some(bytes);
-    }
-    if let Some(time) = map.get("max_processing_time").and_then(|field| field.duration()) {
-        limits.max_processing_time = time;
-    }
-    if let Some(field) = map.get("commit_interval") {
-        if !matches!(input, Some(Input::Kafka(_)) | None) {
-            field.problem("only a kafka input waits for more records; remove it");
-        }
-        limits.commit_interval = field.duration().unwrap_or_default();
-    }
-    map.finish();
-    limits
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
-use super::{Surroundings, kafka};
+use super::common::{self, Common};
+use super::{KafkaInput, Surroundings, kafka};
 use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
@@ -31,6 +32,12 @@ pub(crate) struct KafkaOutput {
 }
 
 impl KafkaOutput {
+    /// Whether it has other brokers than a Kafka input. They may still lead to the same cluster.
+    pub(crate) fn is_elsewhere(&self, input: &KafkaInput) -> bool {
+        let known = !input.brokers.is_empty() && !self.brokers.is_empty();
+        known && !kafka::same_brokers(&input.brokers, &self.brokers)
+    }
+
     pub(crate) fn is_exactly_once(&self) -> bool {
         self.exactly_once.as_ref().is_some_and(|given| given.value)
     }
@@ -52,7 +59,7 @@ enum Kind {
     Drop,
 }
 
-pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output> {
+pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let mut map = Map::of(field)?;
     let kinds = [("kafka", Kind::Kafka), ("stdout", Kind::Stdout), ("drop", Kind::Drop)];
     let output = match map.required("type", "an output needs a type: kafka, stdout or drop")?.word(&kinds)? {
@@ -62,8 +69,9 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output>
         }
         Kind::Drop => Output::Drop,
     };
+    let common = common::read(&mut map);
     map.finish();
-    Some(output)
+    Some((output, common))
 }
 
 fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> KafkaOutput {

@@ -66,7 +66,7 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
         let busy = batch.commit_interval + batch.max_processing_time;
         if busy >= timeout {
             let text = format!(
-                "transaction_timeout ({timeout:?}) must be longer than batch.commit_interval and \
+                "transaction_timeout ({timeout:?}) must be longer than batch.commit_interval (or buffer.timeout) and \
                  batch.max_processing_time together ({busy:?})"
             );
             match &output.transaction_timeout {
@@ -97,10 +97,8 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
         let remedy = "add  exactly_once: true, a transactional_id and offset_commit_group: GROUP  to the output, or ";
         return unclaimed(input, remedy, report);
     }
-    if !same_brokers(&input.brokers, &output.brokers) && !input.brokers.is_empty() && !output.brokers.is_empty() {
-        let text = "exactly_once: true needs input.brokers and output.brokers to be the same: a transaction cannot span two \
-                    clusters; use one cluster, or remove exactly_once";
-        missing(report, output, "brokers", text);
+    if output.is_elsewhere(input) {
+        return elsewhere(input, output, report);
     }
     if output.scope() == TransactionScope::Worker
         && let Some(id) = &input.group_instance_id
@@ -122,16 +120,26 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
             add(report, group, text);
         }
         (None, true) => unclaimed(input, "add  offset_commit_group: GROUP  to the output, or ", report),
-        (None, false) => {
-            let text = format!(
-                "exactly_once: true with a kafka input needs the offsets in the same transaction; set \
-                 transactional_offsets: true  in the input and  offset_commit_group: {}  in the output",
-                input.group.value
-            );
-            missing(report, output, "offset_commit_group", &text);
-        }
-        (Some(_), true) => {}
+        // Both are in one cluster, so the positions commit with the results, whether these keys say so or not.
+        (None, false) | (Some(_), true) => {}
     }
+}
+
+/// Input and output have other brokers: the positions are cursors in a topic on the output's cluster.
+fn elsewhere(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
+    let text = "commits the group's offsets in the transaction of the results, which cannot span two clusters; remove it, and the position is \
+                kept on the output's cluster instead, or give input and output the same brokers";
+    if let Some(group) = &output.offset_commit_group {
+        add(report, group, text);
+    }
+    if let Some(given) = input.transactional_offsets.as_ref().filter(|given| given.value) {
+        add(report, given, text);
+    }
+    if let Some(scope) = output.transaction_scope.as_ref().filter(|scope| scope.value == TransactionScope::Worker) {
+        let text = "worker needs input and output on one cluster: its fence is the consumer group's generation; remove transaction_scope";
+        add(report, scope, text);
+    }
+    changelog(output, report);
 }
 
 /// `transactional_offsets: true` where no output commits them.
@@ -162,6 +170,11 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
         let text = format!("a {what} input has no consumer group; remove offset_commit_group");
         add(report, group, text);
     }
+    changelog(output, report);
+}
+
+/// The topic of the cursors.
+fn changelog(output: &KafkaOutput, report: &Report) {
     if let Some(id) = output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty())
         && let Some(problem) = topic_problem(&format!("{}-changelog", id.value))
     {
@@ -172,10 +185,14 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
 
 /// Inputs that cannot be read a second time.
 fn pushed(stream: &Stream, report: &Report) {
+    let what = stream.input.type_name();
     if stream.input.replays() {
+        if let Some(log) = &stream.durability {
+            let text = format!("is not needed: a {what} input can be read again, and no write-ahead log is written");
+            report.note(log.here.place, &log.here.path, text);
+        }
         return;
     }
-    let what = stream.input.type_name();
     if let Some(log) = &stream.durability {
         if log.path.value.as_os_str().is_empty() {
             let text = "the write-ahead log needs a path: a folder of its own, on a disk that outlives the process";

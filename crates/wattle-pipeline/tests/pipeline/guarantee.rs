@@ -91,9 +91,12 @@ fn offset_commit_group_needs_transactional_offsets() {
 }
 
 #[test]
-fn exactly_once_without_the_pair_names_both_keys() {
+fn exactly_once_on_one_cluster_needs_no_pair() {
     let output = "type: kafka, topic: b, exactly_once: true, transactional_id: t";
-    refuses(&stream(KAFKA_IN, output), &["transactional_offsets: true", "offset_commit_group: g"]);
+    for input in [KAFKA_IN.to_owned(), format!("{KAFKA_IN}, transactional_offsets: false")] {
+        let plan = accepted(&stream(&input, output));
+        assert_eq!(plan.streams[0].guarantee(), accepted(&stream(PAIRED_IN, PAIRED_OUT)).streams[0].guarantee());
+    }
 }
 
 #[test]

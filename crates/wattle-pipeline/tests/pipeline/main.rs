@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arkflow;
 mod durability;
 mod examples;
+mod formats;
 mod guarantee;
 mod keys;
 mod mistakes;

@@ -48,7 +48,7 @@ const VERSION: u32 = 1;
 
 /// Opens the log of a stream.
 pub(crate) fn open(stream: &str, durability: &Durability) -> Result<Arc<Log>, Error> {
-    let Durability { path, options } = durability;
+    let Durability { path, options, here: _ } = durability;
     Log::open(&path.value, &format!("stream {stream}"), options.clone()).map(Arc::new).map_err(trouble)
 }
 
