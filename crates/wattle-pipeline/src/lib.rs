@@ -6,6 +6,8 @@
 
 mod arkflow;
 mod chain;
+mod guarantee;
+mod http;
 mod plan;
 mod problem;
 mod run;

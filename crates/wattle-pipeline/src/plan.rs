@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use wattle::TransactionScope;
-
+use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
 use crate::spec::{self, EMBEDDED, Input, Logging, Output, SqlMode, Stream, Surroundings};
@@ -67,7 +66,7 @@ impl Plan {
         for StreamPlan(stream) in &mut self.streams {
             let input = match &mut stream.input {
                 Input::Kafka(input) => Some(&mut input.brokers),
-                Input::File(_) | Input::Generate(_) => None,
+                _ => None,
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
@@ -113,7 +112,8 @@ impl StreamPlan {
             match &self.0.input {
                 Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
                 Input::File(file) => format!("file {}", file.name),
-                Input::Generate(_) => "generate".to_owned(),
+                Input::Http(input) => format!("http {}{}", input.address.value, input.path),
+                Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
             },
         )];
         if !self.0.processors.is_empty() {
@@ -140,44 +140,19 @@ impl StreamPlan {
     /// The guarantee's level, and why.
     #[must_use]
     pub fn guarantee(&self) -> String {
+        format!("{}{}", self.level(), guarantee::of_log(&self.0))
+    }
+
+    fn level(&self) -> String {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
-                let what = match &self.0.input {
-                    Input::Kafka(input) if output.is_elsewhere(input) => {
-                        "the position commits with the results, as a cursor on the output's cluster (or as the group's offsets, if both brokers lead to one \
-                         cluster)"
-                    }
-                    Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
-                        "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
-                    }
-                    Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
-                    Input::File(_) => "the file's position commits with the records",
-                    Input::Generate(_) => "the number of records made commits with them",
-                };
-                return format!("exactly once: {what}");
+                return format!("exactly once: {}", guarantee::exactly_once(&self.0, output));
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
-            Output::Sql(_) => {
-                let what = match &self.0.input {
-                    Input::Kafka(_) => {
-                        "rows and positions commit in one transaction of the database, one per partition"
-                    }
-                    Input::File(_) => "rows and the file's position commit in one transaction of the database",
-                    Input::Generate(_) => {
-                        "rows and the number of records made commit in one transaction of the database"
-                    }
-                };
-                let errors = self.0.error_output.as_ref();
-                let errors = errors.map_or("", |_| "; failed records go to Kafka before it, at least once");
-                return format!("exactly once: {what}{errors}");
-            }
+            Output::Sql(_) => return format!("exactly once: {}", guarantee::in_database(&self.0)),
             Output::Stdout { .. } | Output::Drop => "all",
         };
-        let why = match &self.0.input {
-            Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
-            Input::File(_) => "no position is committed; a restart reads the file from its beginning",
-            Input::Generate(_) => "no position is committed; a restart begins again",
-        };
+        let why = guarantee::at_least_once(&self.0);
         match acks {
             "0" => "none: with acks 0 no broker confirms a record, so that records can be lost".to_owned(),
             "1" => format!("at least once, as long as no broker is lost (acks 1): {why}"),
@@ -189,8 +164,8 @@ impl StreamPlan {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
-            Input::Kafka(_) => false,
-            Input::File(_) => true,
+            Input::Kafka(_) | Input::Http(_) => false,
+            Input::File(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }

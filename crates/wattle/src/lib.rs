@@ -32,7 +32,7 @@ pub use config::{
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
     topic_problem,
 };
-pub use error::{Error, Exit, Unanswered};
+pub use error::{Error, Exit, LogTrouble, Unanswered};
 pub use extract::{CursorName, OtherCluster, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{

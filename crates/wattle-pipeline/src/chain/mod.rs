@@ -6,6 +6,7 @@ mod run;
 mod target;
 
 pub(crate) use compile::{Processor, mask, read};
+pub(crate) use json::check as check_json;
 pub(crate) use run::{Chain, Values};
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 
 mod batch;
 mod common;
+mod durability;
 mod input;
 mod kafka;
 mod logging;
 mod output;
+mod pushed;
 mod rules;
 mod security;
 mod sql;
@@ -14,10 +16,12 @@ mod sql;
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use durability::Durability;
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
 pub use logging::Logging;
 pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
+pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
 pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
@@ -43,6 +47,8 @@ pub(crate) struct Stream {
     pub(crate) output: Output,
     /// Where records go that cannot be processed.
     pub(crate) error_output: Option<ErrorOutput>,
+    /// The write-ahead log, where one is asked for.
+    pub(crate) durability: Option<Durability>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
     /// What the input and the output are called.
@@ -91,6 +97,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
     let output = map.required("output", "a stream needs an output").and_then(|f| output::read(&f, surroundings));
     let error_output = map.get("error_output");
+    let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
     let buffer = map.get_filled("buffer");
     let grace_period = map.get("grace_period");
@@ -100,7 +107,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let (output, output_common) = output.unzip();
     let batch = batch::read(batch.as_ref(), buffer.as_ref(), input.as_ref());
     let grace_period = grace_period.and_then(|field| {
-        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+        if !matches!(input, Some(Input::Kafka(_)) | None) {
             field.problem("only a kafka input waits for a grace period; remove it");
         }
         field.duration()
@@ -114,6 +121,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         processors,
         output,
         error_output,
+        durability,
         batch,
         grace_period,
         is_json: common.iter().any(|common| common.is_json),

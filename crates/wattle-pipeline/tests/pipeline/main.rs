@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod arkflow;
+mod durability;
 mod examples;
 mod formats;
 mod guarantee;
 mod keys;
 mod mistakes;
 mod processors;
+mod pushed;
 mod run;
 mod sql;
 mod substitution;
