@@ -13,7 +13,12 @@ use crate::failure::Failure;
 /// Prints the plan.
 pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let plan = load(&args.file, args.brokers.get())?;
-    match write!(io::stdout().lock(), "{plan}") {
+    print(&plan.to_string())
+}
+
+/// Writes results to stdout. Whoever does not read them to the end has seen enough.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    match write!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(Exit::Failed, format!("cannot write to stdout: {error}")))
         }
@@ -21,10 +26,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     }
 }
 
+/// A variable of the process, for `${VAR}`.
+pub(crate) fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Reads and plans a pipeline file.
 pub(crate) fn load(file: &Path, brokers: Option<String>) -> Result<Plan, Failure> {
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::refused(format!("cannot read the pipeline file {}: {error}", file.display())))?;
-    let env = |name: &str| std::env::var(name).ok();
     Ok(wattle_pipeline::plan(&text, &Context { file, brokers, env: &env })?)
 }

@@ -199,6 +199,22 @@ fn json_logs_are_json_on_every_line() {
     assert_eq!((&ended["stream"], &ended["outcome"], &ended["records"]), (&"hello".into(), &"done".into(), &3.into()));
 }
 
+#[test]
+fn a_file_says_what_becomes_of_the_log_unless_the_command_line_does() {
+    let folder = Folder::new("logging");
+    let file = folder.file(&format!("logging: {{level: info, format: json, file_path: run.log}}\n{GENERATE}"));
+    let output = wattle(&["run", &file]).output().unwrap();
+    assert_eq!((code(&output), stderr(&output)), (Some(0), String::new()));
+    let log = std::fs::read_to_string(folder.0.join("run.log")).unwrap();
+    assert!(log.lines().any(|line| line.contains("\"event\":\"ended\"")), "{log}");
+    let output = wattle(&["run", &file, "--log-format", "text"]).output().unwrap();
+    assert!(stderr(&output).starts_with("wattle 0."), "{}", stderr(&output));
+    let file = folder.file(&format!("logging: {{file_path: no/such/folder.log}}\n{GENERATE}"));
+    let output = wattle(&["run", &file]).output().unwrap();
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).contains("logging.file_path"), "{}", stderr(&output));
+}
+
 /// Starts an endless stream and waits for its first record.
 fn endless(folder: &Folder, interval: &str, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let file = folder.file(&GENERATE.replace("count: 3", interval));

@@ -205,3 +205,40 @@ fn a_reset_says_beforehand_that_members_hinder_it() {
     assert!(after.stdout.contains("no local state: there is no folder nosuch"), "{}", after.stdout);
     assert!(after.stdout.ends_with("Nothing is removed without --execute\n"), "{}", after.stdout);
 }
+
+/// A file as its user has it, but for the address of the broker.
+fn documented(room: &Room, text: &str) -> String {
+    text.replace("localhost:9092", &room.broker.address())
+}
+
+/// Writes lines with `wattle produce`.
+fn produce(room: &Room, topic: &str, lines: &str) {
+    let mut child = room.command(&["produce", topic]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+fn values(room: &Room, topic: &str, count: usize) -> Vec<String> {
+    let said = room.wattle(&["tail", topic, "--from-beginning", "--count", &count.to_string()]);
+    let value = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["value"].to_string();
+    said.stdout.lines().map(value).collect()
+}
+
+#[test]
+fn the_documented_files_of_arkflow_run_unchanged() {
+    let room = Room::new("arkflow");
+    assert_eq!(room.wattle(&["create", "orders", "orders-copy", "--partitions", "1"]).code, Some(0));
+    produce(&room, "orders", "k\t{\"n\":0}\n");
+    let l2 = documented(&room, include_str!("../../wattle-pipeline/tests/pipeline/fixtures/eos-kafka.yaml"));
+    room.run(&l2); // start_from_latest: the new group begins behind what is there
+    produce(&room, "orders", "k\t{\"n\":1}\nk\t{\"n\":2}\n");
+    room.run(&l2);
+    room.run(&l2); // nothing is written again
+    let l3 = documented(&room, include_str!("../../wattle-pipeline/tests/pipeline/fixtures/eos-kafka-l3.yaml"));
+    produce(&room, "orders", "k\t{\"n\":3}\n");
+    room.run(&l3); // the same group goes on
+    room.run(&l3);
+    produce(&room, "orders-copy", "k\tend\n");
+    let expected = [r#"{"copied":true,"n":1}"#, r#"{"copied":true,"n":2}"#, r#"{"n":3}"#, r#""end""#];
+    assert_eq!(values(&room, "orders-copy", 4), expected);
+}

@@ -5,6 +5,7 @@
 //! guarantee) → `chain` (processors: compiled by the plan, run by the tasks) → `run` (threads, sources, sinks, draining).
 
 mod arkflow;
+mod cases;
 mod chain;
 mod plan;
 mod problem;
@@ -12,7 +13,8 @@ mod run;
 mod spec;
 mod yaml;
 
-pub use plan::{Context, Plan, StreamPlan, plan};
+pub use cases::{CaseEnd, run_cases};
+pub use plan::{Context, Plan, StreamPlan, add_cases, plan};
 pub use problem::{Problem, Problems};
 pub use run::{Outcome, RunOptions, Running, StreamEnd, StreamHandle, start};
 pub use spec::{EMBEDDED, Logging};

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use wattle::TransactionScope;
 
+use crate::cases::{self, Case};
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
 use crate::spec::{self, EMBEDDED, Input, Logging, Output, Stream, Surroundings};
-use crate::yaml;
+use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
 pub struct Context<'a> {
@@ -32,14 +33,42 @@ pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
         yaml::substitute(&mut root, "", context.env, &report);
         let folder = context.file.parent().unwrap_or(Path::new(""));
         let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
-        let surroundings = Surroundings { text, folder, brokers };
+        let surroundings = Surroundings { text, folder, file: context.file, brokers };
         file = spec::read(&root, &surroundings, &report);
     }
     let notes = report.take_notes();
     match report.into_problems(context.file.to_path_buf()) {
         Some(problems) => Err(problems),
-        None => Ok(Plan { streams: file.streams.into_iter().map(StreamPlan).collect(), logging: file.logging, notes }),
+        None => Ok(Plan {
+            streams: file.streams.into_iter().map(StreamPlan).collect(),
+            logging: file.logging,
+            notes,
+            cases: file.cases,
+        }),
     }
+}
+
+/// Adds the tests of another file to a plan: its only key is `tests`.
+///
+/// # Errors
+/// Every problem of that file at once.
+pub fn add_cases(
+    plan: &mut Plan,
+    text: &str,
+    file: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Problems> {
+    let report = Report::default();
+    if let Some(mut root) = yaml::parse(text, yaml::Format::of(file), &report) {
+        yaml::substitute(&mut root, "", env, &report);
+        if let Some(mut map) = Map::root(&root, &report) {
+            let tests = map.required("tests", "a file of tests needs a list of tests");
+            map.finish();
+            let streams = plan.streams.iter().map(|stream| &stream.0);
+            plan.cases.extend(tests.map(|field| cases::read(&field, file, streams)).unwrap_or_default());
+        }
+    }
+    report.into_problems(file.to_path_buf()).map_or(Ok(()), Err)
 }
 
 /// The checked streams of a file. `Display` is one line a stream, and one a note.
@@ -50,6 +79,7 @@ pub struct Plan {
     pub logging: Logging,
     /// What is right, and does less or more than its words: what whoever wrote it should know. In the order of their places.
     pub notes: Vec<Problem>,
+    pub(crate) cases: Vec<Case>,
 }
 
 impl Plan {
@@ -60,6 +90,12 @@ impl Plan {
         let topics = links.flat_map(|link| link.reads.into_iter().chain(link.writes));
         let embedded: BTreeSet<_> = topics.filter(|(_, brokers)| brokers == EMBEDDED).map(|(topic, _)| topic).collect();
         (!embedded.is_empty()).then_some(embedded)
+    }
+
+    /// Whether it has tests.
+    #[must_use]
+    pub fn has_cases(&self) -> bool {
+        !self.cases.is_empty()
     }
 
     /// Says where the embedded broker is.

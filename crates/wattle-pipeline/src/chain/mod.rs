@@ -2,10 +2,12 @@
 
 mod compile;
 pub(crate) mod json;
+pub(crate) mod key;
 mod run;
 mod target;
 
 pub(crate) use compile::{Processor, read};
+pub(crate) use key::Key;
 pub(crate) use run::{Chain, Values};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch};
-use crate::chain::{Chain, Values};
+use crate::chain::Chain;
 use crate::plan::StreamPlan;
 use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
 
@@ -44,16 +44,10 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_topic, batch, grace_period, is_json, names: _ } =
-        plan.into_stream();
+    let mut stream = plan.into_stream();
+    let chain = stream.chain();
+    let Stream { id, input, output, error_topic, batch, grace_period, .. } = stream;
     let id = id.value;
-    let topic = match &output {
-        Output::Kafka(output) => output.topic.value.clone(),
-        Output::Stdout { .. } => "stdout".to_owned(),
-        Output::Drop => "drop".to_owned(),
-    };
-    let values = if is_json || matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
-    let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
             let mut config = worker_config(&id, *input, output, error_topic.as_deref());
@@ -259,6 +253,7 @@ fn name_line(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::Values;
     use crate::spec::GenerateInput;
 
     #[test]

@@ -19,7 +19,8 @@ pub use logging::Logging;
 pub(crate) use output::{KafkaOutput, Output};
 use wattle::BatchLimits;
 
-use crate::chain::{self, Processor};
+use crate::cases::{self, Case};
+use crate::chain::{self, Chain, Processor, Values};
 use crate::problem::Report;
 use crate::yaml::{Field, Given, Map, Node};
 
@@ -29,6 +30,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) text: &'a str,
     /// The folder that paths are relative to.
     pub(crate) folder: &'a Path,
+    /// The file itself.
+    pub(crate) file: &'a Path,
     /// Brokers for Kafka components that name none; they come before those of the file.
     pub(crate) brokers: Option<&'a str>,
 }
@@ -49,9 +52,22 @@ pub(crate) struct Stream {
     pub(crate) is_json: bool,
 }
 
+impl Stream {
+    /// Its processors as a stage, which takes them out.
+    pub(crate) fn chain(&mut self) -> Chain {
+        let values = if self.is_json || matches!(self.input, Input::File(_)) { Values::Json } else { Values::Any };
+        let key = match &mut self.output {
+            Output::Kafka(output) => output.key.take(),
+            Output::Stdout { .. } | Output::Drop => None,
+        };
+        Chain::new(std::mem::take(&mut self.processors), self.output.topic(), values).with_key(key)
+    }
+}
+
 /// The whole file.
 #[derive(Default)]
 pub(crate) struct File {
+    pub(crate) cases: Vec<Case>,
     pub(crate) streams: Vec<Stream>,
     pub(crate) logging: Logging,
 }
@@ -72,6 +88,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
         Some(items)
     });
     let logging = root.get_filled("logging").map(|field| logging::read(&field, surroundings)).unwrap_or_default();
+    let tests = root.get_filled("tests");
     root.finish();
     let brokers = surroundings.brokers.or(brokers.as_deref());
     let surroundings = Surroundings { brokers, ..*surroundings };
@@ -79,7 +96,8 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
-    File { streams, logging }
+    let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
+    File { cases, streams, logging }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
