@@ -93,6 +93,11 @@ promises! {
         numbers_keep_their_value,
         keys_land_where_java_producers_put_them,
         tail_prints_what_a_reader_of_committed_records_sees (plain only: "no pipeline");
+    clusters:
+        kills_between_two_clusters_neither_lose_nor_double_a_record,
+        a_cursor_on_the_cluster_of_the_outputs_wins_over_the_groups_positions,
+        a_stopped_process_between_two_clusters_writes_nothing_when_it_goes_on,
+        two_addresses_of_one_cluster_are_one_cluster;
     cursor:
         a_file_whose_reader_is_killed_is_written_once,
         a_file_that_grew_is_read_on_and_one_that_changed_is_refused,
@@ -155,6 +160,8 @@ promises! {
         a_task_that_comes_back_reads_only_the_tail_of_its_state (classic only: "the example has no such option"),
         a_state_folder_in_use_is_refused_with_its_owner (classic only: "the example has no such option"),
         a_changelog_that_was_made_anew_is_followed (classic only: "the example has no such option"),
+        an_application_with_the_id_of_another_is_refused (classic only: "the example has no such option"),
+        positions_of_a_topic_that_is_read_no_more_are_named (classic only: "the example has no such option"),
         ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option"),
         a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_refused (classic only: "the example has no such option"),
         a_timer_fires_once_over_kills (classic only: "the example has no such option"),

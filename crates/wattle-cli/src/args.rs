@@ -36,6 +36,10 @@ Tests are a list  tests:  in the file, or in a file beside it: orders.tests.yaml
 processors of its stream, and what comes out is compared. A test that fails is shown with every difference (exit code 1); a file without any \
 tests is refused (2).";
 
+const AFTER_SCHEMA: &str = "\
+wattle schema > wattle.schema.json, and as the first line of a pipeline file:
+  # yaml-language-server: $schema=wattle.schema.json";
+
 const AFTER_BROKER: &str = "\
 For development and tests: one node, no replication, no TLS, no SASL. It keeps its data over a crash or kill -9. `wattle run` and \
 `wattle tail` with --embedded use it as well when they are started in the same folder, where its data is ./.wattle/broker.
@@ -78,12 +82,15 @@ pub(crate) enum Command {
     /// Run all streams of a pipeline file
     #[command(after_help = format!("{AFTER_RUN}\n\n{EXIT_CODES}"))]
     Run(RunArgs),
-    /// Check a pipeline file offline: print what would run, or every mistake at once
+    /// Check a pipeline file: print what would run, or every mistake at once; offline, unless told to connect
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
     /// Run the tests of a pipeline file offline: records in, and what has to come out
     #[command(after_help = format!("{AFTER_TEST}\n\n{EXIT_CODES}"))]
     Test(TestArgs),
+    /// Print the JSON Schema of pipeline files, with which editors complete and check them
+    #[command(after_help = format!("{AFTER_SCHEMA}\n\n{EXIT_CODES}"))]
+    Schema,
     /// Print a topic's committed records as JSON, one object a line
     #[command(after_help = format!("{}\n\n{EXIT_CODES}", AFTER_TAIL))]
     Tail(TailArgs),
@@ -122,6 +129,9 @@ pub(crate) struct RunArgs {
 pub(crate) struct CheckArgs {
     /// The pipeline file
     pub(crate) file: PathBuf,
+    /// Ask the clusters too: brokers, topics and their partitions, transaction timeouts, the groups' members. Joins and changes nothing
+    #[arg(long)]
+    pub(crate) connect: bool,
     #[command(flatten)]
     pub(crate) brokers: Brokers,
 }

@@ -1,4 +1,4 @@
-//! `wattle check`: from a file to a plan, without a broker.
+//! `wattle check`: from a file to a plan, without a broker unless it is asked to connect.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,12 +8,33 @@ use wattle::Exit;
 use wattle_pipeline::{Context, Plan};
 
 use crate::args::CheckArgs;
+use crate::embedded::Embedded;
 use crate::failure::Failure;
+use crate::status::Status;
 
-/// Prints the plan.
-pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
-    let plan = load(&args.file, args.brokers.get())?;
-    print(&plan.to_string())
+/// Prints the plan, and with `--connect` what the clusters say.
+pub(crate) fn run(args: &CheckArgs, status: &Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
+    let mut plan = load(&args.file, args.brokers.get())?;
+    print(&plan.to_string())?;
+    if !args.connect {
+        return Ok(());
+    }
+    // The embedded broker's topics are made by a run.
+    if let Some(topics) = plan.embedded_topics() {
+        let broker = embedded.insert(Embedded::open(*status)?);
+        plan.set_embedded_address(broker.address());
+        broker.create_missing(&topics, status)?;
+    }
+    let connected = wattle_pipeline::connect(&plan, &args.file);
+    let facts: Vec<_> = connected.facts.iter().map(|(stream, fact)| format!("{stream}: {fact}\n")).collect();
+    print(&facts.concat())?;
+    match connected.problems {
+        None => Ok(()),
+        Some(problems) => {
+            let exit = if connected.unreachable { Exit::Unreachable } else { Exit::Config };
+            Err(Failure { exit, ..problems.into() })
+        }
+    }
 }
 
 /// Writes results to stdout. Whoever does not read them to the end has seen enough.

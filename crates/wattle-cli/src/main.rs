@@ -43,8 +43,9 @@ fn main() -> ExitCode {
             let plan = plan.expect("it was read above")?;
             run::run(&args, plan, &mut status, &mut embedded)
         }
-        Command::Check(args) => check::run(&args),
+        Command::Check(args) => check::run(&args, &status, &mut embedded),
         Command::Test(args) => test::run(&args),
+        Command::Schema => check::print(&wattle_pipeline::schema()),
         Command::Tail(args) => tail::run(&args, &status, &mut embedded),
         Command::Create(args) => create::run(&args, &status, &mut embedded),
         Command::Produce(args) => produce::run(&args, &status, &mut embedded),

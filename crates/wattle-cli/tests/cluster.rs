@@ -166,7 +166,7 @@ fn an_application_of_which_nothing_is_there_is_refused_by_name() {
         }
     }
     let said = room.wattle(&["inspect", "typo", "--json"]);
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
     assert!(said.stdout.contains("\"positions\":[]"), "{}", said.stdout);
     let said = room.wattle(&["reset", "typo", "--state-dir", "nosuch", "--execute"]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
@@ -241,4 +241,68 @@ fn the_documented_files_of_arkflow_run_unchanged() {
     produce(&room, "orders-copy", "k\tend\n");
     let expected = [r#"{"copied":true,"n":1}"#, r#"{"copied":true,"n":2}"#, r#"{"n":3}"#, r#""end""#];
     assert_eq!(values(&room, "orders-copy", 4), expected);
+}
+
+#[test]
+fn a_check_that_connects_names_everything_that_would_stop_a_start() {
+    let room = Room::new("connect");
+    let file = room.file(COPY);
+    assert_eq!(room.wattle(&["check", &file]).code, Some(0), "offline nothing is wrong");
+    let said = room.wattle(&["check", &file, "--connect"]);
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    for part in [
+        "2 problems",
+        "streams[0].input.topic ",
+        "streams[0].output.topic ",
+        "wattle create in --brokers",
+        "wattle create out",
+    ] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
+    assert_eq!(room.wattle(&["create", "in", "out", "--partitions", "2"]).code, Some(0));
+    let said = room.wattle(&["check", &file, "--connect"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    for part in [
+        "copy: reads in (2 partitions) of cluster ",
+        "group copy has no members",
+        "copy: writes out (2 partitions)",
+        "within 60s of at most 900s",
+    ] {
+        assert!(said.stdout.contains(part), "{part}: {}", said.stdout);
+    }
+    assert_eq!(room.wattle(&["create", "more", "--partitions", "3"]).code, Some(0));
+    let more =
+        COPY.replace("[in]", "[in, more]").replace("transactional_id", "transaction_timeout: 2h, transactional_id");
+    let said = room.wattle(&["check", &room.file(&more), "--connect"]);
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    for part in ["in has 2, more has 3", "output.transaction_timeout", "transaction.max.timeout.ms"] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_check_that_connects_tells_one_cluster_from_two_and_a_silent_one_from_a_mistake() {
+    let (room, other) = (Room::new("here"), Room::new("there"));
+    for room in [&room, &other] {
+        assert_eq!(room.wattle(&["create", "in", "out", "--partitions", "1"]).code, Some(0));
+    }
+    let copy = |brokers: &str| {
+        let copy = COPY.replace(", transactional_offsets: true", "").replace(", offset_commit_group: copy", "");
+        room.file(&copy.replace("topic: out", &format!("topic: out, brokers: '{brokers}'")))
+    };
+    let (own, there) = (room.broker.address(), other.broker.address());
+    let said = room.wattle(&["check", &copy(&there), "--connect"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(
+        said.stdout.contains("on two clusters") && said.stdout.contains("copy-changelog will be created"),
+        "{}",
+        said.stdout
+    );
+    let said = room.wattle(&["check", &copy(&own.replace("127.0.0.1", "localhost")), "--connect"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stdout.contains("input and output are on one cluster"), "{}", said.stdout);
+    other.broker.stop();
+    let said = room.wattle(&["check", &copy(&there), "--connect"]);
+    assert_eq!(said.code, Some(3), "{}", said.stderr);
+    assert!(said.stderr.contains("streams[0].output.brokers") && said.stderr.contains(&there), "{}", said.stderr);
 }

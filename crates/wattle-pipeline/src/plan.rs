@@ -28,14 +28,7 @@ pub struct Context<'a> {
 /// Every problem of the file at once.
 pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
     let report = Report::default();
-    let mut file = spec::File::default();
-    if let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), &report) {
-        yaml::substitute(&mut root, "", context.env, &report);
-        let folder = context.file.parent().unwrap_or(Path::new(""));
-        let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
-        let surroundings = Surroundings { text, folder, file: context.file, brokers };
-        file = spec::read(&root, &surroundings, &report);
-    }
+    let file = plan_reported(text, context, &report);
     let notes = report.take_notes();
     match report.into_problems(context.file.to_path_buf()) {
         Some(problems) => Err(problems),
@@ -46,6 +39,18 @@ pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
             cases: file.cases,
         }),
     }
+}
+
+/// What is left of the file after all problems.
+pub(crate) fn plan_reported(text: &str, context: &Context, report: &Report) -> spec::File {
+    let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), report) else {
+        return spec::File::default();
+    };
+    yaml::substitute(&mut root, "", context.env, report);
+    let folder = context.file.parent().unwrap_or(Path::new(""));
+    let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
+    let surroundings = Surroundings { text, folder, file: context.file, brokers };
+    spec::read(&root, &surroundings, report)
 }
 
 /// Adds the tests of another file to a plan: its only key is `tests`.
@@ -173,6 +178,10 @@ impl StreamPlan {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
                 let what = match &self.0.input {
+                    Input::Kafka(input) if output.is_elsewhere(input) => {
+                        "the position commits with the results, as a cursor on the output's cluster (or as the group's offsets, if both brokers lead to one \
+                         cluster)"
+                    }
                     Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
                         "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
                     }
@@ -214,6 +223,22 @@ impl StreamPlan {
             Output::Kafka(output) => Some((&output.topic.value, &output.brokers)),
             Output::Stdout { .. } | Output::Drop => None,
         }
+    }
+
+    pub(crate) fn input(&self) -> &Input {
+        &self.0.input
+    }
+
+    pub(crate) fn output(&self) -> &Output {
+        &self.0.output
+    }
+
+    /// The topic in which the input's position is kept; `None` where it is in the consumer group's offsets, or nowhere.
+    pub(crate) fn cursor_topic(&self) -> Option<String> {
+        let Output::Kafka(output) = &self.0.output else { return None };
+        let in_group = matches!(&self.0.input, Input::Kafka(input) if !output.is_elsewhere(input));
+        let id = output.transactional_id.as_ref().filter(|_| output.is_exactly_once() && !in_group)?;
+        Some(format!("{}-changelog", id.value))
     }
 
     pub(crate) fn into_stream(self) -> Stream {

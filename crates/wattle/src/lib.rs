@@ -11,6 +11,7 @@
 
 mod app;
 mod application;
+mod cluster;
 mod config;
 mod error;
 mod extract;
@@ -27,17 +28,20 @@ mod worker;
 
 pub use app::{App, AppBuilder};
 pub use application::{Application, ChangelogView, Inspection, LocalState, LocalTask, MemberView, PositionView};
+pub use cluster::ClusterView;
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
     topic_problem,
 };
 pub use error::{Error, Exit, Unanswered};
-pub use extract::{CursorName, SourceConfig};
+pub use extract::{CursorName, OtherCluster, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
-pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
+pub use lane::{
+    KafkaSink, KafkaSinkConfig, Place, RefusedRecord, Sink, SinkFailure, TransactionalSink, TransactionalSinkFactory,
+};
 pub use metrics::{Metrics, Snapshot};
-pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
+pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once, run_source_into};
 pub use stage::{
     Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
     StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,

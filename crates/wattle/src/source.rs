@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::config::BatchLimits;
 use crate::error::Error;
-use crate::extract::{SourceConfig, SourceLane};
+use crate::extract::{CursorName, SinkLane, SourceConfig, SourceLane};
 use crate::kafka::Batch;
-use crate::lane::Sink;
+use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
 use crate::task::aside::AsideLog;
@@ -65,7 +65,7 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output).map(|()| true);
+    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output).map(|()| Some(Vec::new()));
     while_open(stage, stop, |stage| {
         let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
         Ok(ended == Ended::AtEnd)
@@ -89,6 +89,41 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
 ) -> Result<bool, Error> {
     while_open(stage, stop, |stage| {
         let mut lane = SourceLane::connect(config, metrics)?;
+        while lane.start(stop)? {
+            source.resume(lane.cursor())?;
+            let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+                let committed = lane.commit(batch, output, source.cursor(done), stop)?;
+                Ok(committed.then(Vec::new))
+            };
+            match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+                Ended::AtEnd => return Ok(true),
+                Ended::Stopped => return Ok(false),
+                Ended::Undelivered => {}
+            }
+        }
+        Ok(false)
+    })
+}
+
+/// The same exactly once into a sink with transactions of its own, which keeps the cursor under this name. Another process that is started
+/// later with the same name and the same sink takes over.
+///
+/// # Errors
+/// Those of the source and the stage; [`Error::PositionsTaken`], [`Error::Sink`], and what the sink adds.
+#[allow(clippy::too_many_arguments, reason = "as its siblings, and the name")]
+pub fn run_source_into<T: Resume + ?Sized, S: Transformer>(
+    source: &mut T,
+    stage: &mut S,
+    sink: &mut dyn TransactionalSink,
+    (name, cursor): (&str, &CursorName),
+    dead_letter_topic: Option<&str>,
+    limits: &BatchLimits,
+    metrics: &Metrics,
+    stop: &Stop,
+) -> Result<bool, Error> {
+    let place = (format!("{}:{}", cursor.source, cursor.topic).into(), cursor.partition);
+    while_open(stage, stop, |stage| {
+        let mut lane = SinkLane::new(name, sink, place, metrics);
         while lane.start(stop)? {
             source.resume(lane.cursor())?;
             let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
@@ -125,11 +160,12 @@ fn while_open<S: Transformer>(
 enum Ended {
     AtEnd,
     Stopped,
-    /// `deliver` has returned false.
+    /// `deliver` has returned `None`.
     Undelivered,
 }
 
-/// `deliver` makes outputs durable; its last argument is how many records of the batch are done with them.
+/// `deliver` makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
+/// are done with them.
 fn pump<T: Source + ?Sized, S: Transformer>(
     source: &mut T,
     stage: &S,
@@ -137,7 +173,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
-    mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<bool, Error>,
+    mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
@@ -156,12 +192,15 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             }
             output.clear();
             let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
-            let Done { until, aside, .. } = done.expect("nobody can stop it");
-            let dead_letters = aside.dead_letters.count;
-            let messages = output.len() - dead_letters;
+            let Done { until, mut aside, .. } = done.expect("nobody can stop it");
+            let mut dead_letters = aside.dead_letters.count;
+            let mut messages = output.len() - dead_letters;
             let started = Instant::now();
-            if !deliver(source, &batch, &mut output, until)? {
-                return Ok(Ended::Undelivered);
+            let Some(refused) = deliver(source, &batch, &mut output, until)? else { return Ok(Ended::Undelivered) };
+            for RefusedRecord { source, reason } in refused {
+                messages -= output.iter().filter(|message| message.source == source).count();
+                dead_letters += 1;
+                aside.dead_letters.add(&batch.get(source), &reason);
             }
             metrics.batch(until - from, messages, dead_letters, started.elapsed());
             metrics.skipped(aside.skipped.count);

@@ -74,7 +74,7 @@ fn translate(written: &str) -> Result<String, String> {
         "true" | "false" | "null" => return Ok(written.to_owned()),
         _ if written.starts_with("__") => {
             let known = "__meta_key, __meta_partition and __meta_offset";
-            return Err(format!("{written} is not supported, only {known}; {REMEDY}"));
+            return Err(format!("of ArkFlow's columns only {known} are there; {REMEDY}"));
         }
         _ if written.split('.').all(is_word) => return Ok(format!(".{written}")),
         _ => {}
@@ -140,6 +140,6 @@ mod tests {
         {
             assert!(translate(written).unwrap_err().contains("SQL expressions are not supported"), "{written}");
         }
-        assert!(translate("__meta_ext").unwrap_err().contains("__meta_ext is not supported"));
+        assert!(translate("__meta_ext").unwrap_err().contains("only __meta_key"));
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Resume, Sink, SinkFactory,
-    SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
+    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, OtherCluster, Resume, Sink,
+    SinkFactory, SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
 };
 
 use super::file::{FileSource, check_regular};
@@ -84,16 +84,22 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
         }
         _ => None,
     };
-    let delivery = |output| match exactly_once {
-        Some(transactional_id) => Delivery::ExactlyOnce { transactional_id },
-        None => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+    let is_elsewhere = matches!(&output, Output::Kafka(output) if output.is_elsewhere(&input));
+    let delivery = |output| match (exactly_once, output) {
+        (Some(transactional_id), Output::Kafka(output)) if is_elsewhere => {
+            let transaction_timeout = output.timeout();
+            let sink = sink_config(id, *output, error_topic);
+            Delivery::OtherCluster(Box::new(OtherCluster { sink, transactional_id, transaction_timeout }))
+        }
+        (Some(transactional_id), _) => Delivery::ExactlyOnce { transactional_id },
+        (None, output) => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
     };
     let mut config = match output {
         Output::Kafka(output) => {
             let (compression, properties) = (output.compression, output.client.clone());
             let (scope, timeout) = (output.scope(), output.transaction_timeout.as_ref().map(|given| given.value));
             // Topics on another cluster are checked by the sink.
-            let topics = if output.brokers == input.brokers { output_topics(&output, error_topic) } else { Vec::new() };
+            let topics = if is_elsewhere { Vec::new() } else { output_topics(&output, error_topic) };
             let delivery = delivery(Output::Kafka(output));
             let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
             config.compression = compression;

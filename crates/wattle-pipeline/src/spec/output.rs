@@ -5,7 +5,7 @@ use std::time::Duration;
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
 use super::common::{self, Common};
-use super::{Surroundings, kafka};
+use super::{KafkaInput, Surroundings, kafka};
 use crate::chain::{Key, key};
 use crate::yaml::{Field, Given, Map};
 
@@ -46,6 +46,12 @@ impl Output {
 }
 
 impl KafkaOutput {
+    /// Whether it has other brokers than a Kafka input. They may still lead to the same cluster.
+    pub(crate) fn is_elsewhere(&self, input: &KafkaInput) -> bool {
+        let known = !input.brokers.is_empty() && !self.brokers.is_empty();
+        known && !kafka::same_brokers(&input.brokers, &self.brokers)
+    }
+
     pub(crate) fn is_exactly_once(&self) -> bool {
         self.exactly_once.as_ref().is_some_and(|given| given.value)
     }

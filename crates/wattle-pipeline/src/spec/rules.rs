@@ -96,10 +96,8 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
         let remedy = "add  exactly_once: true, a transactional_id and offset_commit_group: GROUP  to the output, or ";
         return unclaimed(input, remedy, report);
     }
-    if !same_brokers(&input.brokers, &output.brokers) && !input.brokers.is_empty() && !output.brokers.is_empty() {
-        let text = "exactly_once: true needs input.brokers and output.brokers to be the same: a transaction cannot span two \
-                    clusters; use one cluster, or remove exactly_once";
-        missing(report, output, "brokers", text);
+    if output.is_elsewhere(input) {
+        return elsewhere(input, output, report);
     }
     if output.scope() == TransactionScope::Worker
         && let Some(id) = &input.group_instance_id
@@ -124,6 +122,23 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
         // Both are in one cluster, so the positions commit with the results, whether these keys say so or not.
         (None, false) | (Some(_), true) => {}
     }
+}
+
+/// Input and output have other brokers: the positions are cursors in a topic on the output's cluster.
+fn elsewhere(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
+    let text = "commits the group's offsets in the transaction of the results, which cannot span two clusters; remove it, and the position is \
+                kept on the output's cluster instead, or give input and output the same brokers";
+    if let Some(group) = &output.offset_commit_group {
+        add(report, group, text);
+    }
+    if let Some(given) = input.transactional_offsets.as_ref().filter(|given| given.value) {
+        add(report, given, text);
+    }
+    if let Some(scope) = output.transaction_scope.as_ref().filter(|scope| scope.value == TransactionScope::Worker) {
+        let text = "worker needs input and output on one cluster: its fence is the consumer group's generation; remove transaction_scope";
+        add(report, scope, text);
+    }
+    changelog(output, report);
 }
 
 /// `transactional_offsets: true` where no output commits them.
@@ -154,6 +169,11 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
         let text = format!("a {what} input has no consumer group; remove offset_commit_group");
         add(report, group, text);
     }
+    changelog(output, report);
+}
+
+/// The topic of the cursors.
+fn changelog(output: &KafkaOutput, report: &Report) {
     if let Some(id) = output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty())
         && let Some(problem) = topic_problem(&format!("{}-changelog", id.value))
     {

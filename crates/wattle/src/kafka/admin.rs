@@ -60,6 +60,17 @@ impl Admin {
         })
     }
 
+    /// The id of the cluster.
+    pub(crate) fn cluster_id(&self) -> Result<String, Error> {
+        self.cluster()?;
+        self.client.inner().fetch_cluster_id(CONNECT).ok_or_else(|| Error::BrokerSetting {
+            text: format!(
+                "the brokers {} do not tell the id of their cluster, by which two clusters are told apart",
+                self.brokers
+            ),
+        })
+    }
+
     /// The ids of topics that are there.
     pub(crate) fn topic_ids(&self, topics: &[String]) -> Result<BTreeMap<String, String>, kafka::Error> {
         ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)
@@ -73,6 +84,11 @@ impl Admin {
     /// A setting of a topic; `None` if the broker does not tell.
     pub(crate) fn topic_setting(&self, topic: &str, name: &str) -> Option<i64> {
         self.setting(&ResourceSpecifier::Topic(topic), name)?.parse().ok()
+    }
+
+    /// A topic's `cleanup.policy`; `None` if the broker does not tell.
+    pub(crate) fn topic_policy(&self, topic: &str) -> Option<String> {
+        self.setting(&ResourceSpecifier::Topic(topic), "cleanup.policy")
     }
 
     /// Creates a changelog topic where it is missing, and refuses one that could lose records: only compaction keeps the newest of
@@ -100,8 +116,7 @@ impl Admin {
                 format!("the changelog topic {topic} has {count} partitions and needs {partitions}: add partitions");
             return Err(Error::Topics { text });
         }
-        let policy = self.setting(&ResourceSpecifier::Topic(topic), "cleanup.policy");
-        match policy.as_deref() {
+        match self.topic_policy(topic).as_deref() {
             Some("compact") => Ok(()),
             Some(other) => {
                 let text = format!(

@@ -33,7 +33,7 @@ pub(super) fn timer_failed(task: i32, due: &Due, reason: &StageError) -> Error {
 }
 
 /// Keys help to find a record; long or binary ones do not.
-fn printable_key(key: Option<&[u8]>) -> Option<String> {
+pub(super) fn printable_key(key: Option<&[u8]>) -> Option<String> {
     let key = std::str::from_utf8(key?).ok()?;
     (key.len() <= 64 && !key.chars().any(char::is_control)).then(|| format!("{key:?}"))
 }

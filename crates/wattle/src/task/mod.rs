@@ -3,6 +3,7 @@
 pub(crate) mod aside;
 mod buckets;
 mod failure;
+mod item;
 pub(crate) mod positions;
 pub(crate) mod process;
 
