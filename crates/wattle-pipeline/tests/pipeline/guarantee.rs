@@ -122,7 +122,8 @@ fn between_two_clusters_the_position_is_a_cursor() {
     refuses(&both, &["output.offset_commit_group", "input.transactional_offsets", "span two clusters"]);
     accepted(&stream(&input, &format!("{PAIRED_OUT}, brokers: 'b:1,a:1'")));
     accepted(&stream(&format!("{KAFKA_IN}, brokers: x:1"), &format!("{KAFKA_OUT}, brokers: y:1")));
-    let (input, output) = (format!("{KAFKA_IN}, brokers: x:1"), format!("{KAFKA_OUT}, brokers: y:1, exactly_once: true"));
+    let (input, output) =
+        (format!("{KAFKA_IN}, brokers: x:1"), format!("{KAFKA_OUT}, brokers: y:1, exactly_once: true"));
     let plan = accepted(&stream(&input, &format!("{output}, transactional_id: t")));
     assert!(plan.streams[0].guarantee().contains("exactly once: the position commits with the results, as a cursor"));
     refuses(&stream(&input, &format!("{output}, transactional_id: t/t")), &["transactional_id", "t/t-changelog"]);
