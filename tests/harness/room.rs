@@ -11,6 +11,7 @@ use super::context::{Context, OwnBroker};
 use super::load::Load;
 use super::mode::Mode;
 use super::pipeline::Pipeline;
+use super::postgres::Postgres;
 use super::process::Process;
 
 /// Topics, groups and ids carry the test's name: tests on the shared broker do not meet.
@@ -82,6 +83,11 @@ impl Room {
     /// The folder in which its processes run.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// A PostgreSQL for this test alone.
+    pub(crate) fn postgres(&self) -> Postgres {
+        Postgres::start(&self.folder, self.context.watchdog())
     }
 
     /// Creates a topic on the shared broker.

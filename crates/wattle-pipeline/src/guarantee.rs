@@ -21,6 +21,20 @@ pub(crate) fn exactly_once(stream: &Stream, output: &KafkaOutput) -> &'static st
     }
 }
 
+/// With an output of type `sql`.
+pub(crate) fn in_database(stream: &Stream) -> String {
+    let what = match &stream.input {
+        Input::Kafka(_) => "rows and positions commit in one transaction of the database, one per partition",
+        Input::File(_) => "rows and the file's position commit in one transaction of the database",
+        Input::Generate(_) => "rows and the number of records made commit in one transaction of the database",
+        Input::Http(_) | Input::Stdin(_) => {
+            "from the write-ahead log on, whose position commits with the rows in one transaction of the database"
+        }
+    };
+    let errors = stream.error_output.as_ref();
+    format!("{what}{}", errors.map_or("", |_| "; failed records go to Kafka before it, at least once"))
+}
+
 pub(crate) fn at_least_once(stream: &Stream) -> &'static str {
     match (&stream.input, &stream.durability) {
         (Input::Kafka(_), _) => "offsets commit after the output confirmed; a crash between the two repeats records",

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, EMBEDDED, Input, Logging, Output, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, Input, Logging, Output, SqlMode, Stream, Surroundings};
 use crate::yaml;
 
 /// Where the text came from and what surrounds it.
@@ -70,9 +70,10 @@ impl Plan {
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
-                Output::Stdout { .. } | Output::Drop => None,
+                Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
             };
-            for brokers in [input, output].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
+            let errors = stream.error_output.as_mut().map(|errors| &mut errors.brokers);
+            for brokers in [input, output, errors].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
                 address.clone_into(brokers);
             }
         }
@@ -119,11 +120,16 @@ impl StreamPlan {
             let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
             steps.push(names.join(", "));
         }
-        let errors = self.0.error_topic.as_ref().map(|topic| format!(" (failed records: {topic})"));
+        let errors = self.0.error_output.as_ref().map(|errors| format!(" (failed records: {})", errors.topic.value));
         steps.push(named(
             output,
             match &self.0.output {
                 Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
+                Output::Sql(output) => {
+                    let verb = if output.mode == SqlMode::Upsert { "upsert" } else { "insert" };
+                    let (system, database, table) = (output.system(), output.database_name(), &output.table);
+                    format!("{system} {database}: {verb} {table}{}", errors.unwrap_or_default())
+                }
                 Output::Stdout { .. } => "stdout".to_owned(),
                 Output::Drop => "drop".to_owned(),
             },
@@ -143,6 +149,7 @@ impl StreamPlan {
                 return format!("exactly once: {}", guarantee::exactly_once(&self.0, output));
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
+            Output::Sql(_) => return format!("exactly once: {}", guarantee::in_database(&self.0)),
             Output::Stdout { .. } | Output::Drop => "all",
         };
         let why = guarantee::at_least_once(&self.0);
@@ -168,7 +175,7 @@ impl StreamPlan {
     pub fn output_topic(&self) -> Option<(&str, &str)> {
         match &self.0.output {
             Output::Kafka(output) => Some((&output.topic.value, &output.brokers)),
-            Output::Stdout { .. } | Output::Drop => None,
+            Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
         }
     }
 
@@ -183,8 +190,10 @@ impl StreamPlan {
             link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
         }
         if let Output::Kafka(output) = &self.0.output {
-            let topics = [Some(&output.topic.value), self.0.error_topic.as_ref()];
-            link.writes = topics.into_iter().flatten().map(|topic| (topic.clone(), output.brokers.clone())).collect();
+            link.writes.push((output.topic.value.clone(), output.brokers.clone()));
+        }
+        if let Some(errors) = &self.0.error_output {
+            link.writes.push((errors.topic.value.clone(), errors.brokers.clone()));
         }
         link
     }

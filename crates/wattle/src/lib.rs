@@ -44,4 +44,5 @@ pub use stage::{
     Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
     StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
+pub use task::{dead_letter, failed_record};
 pub use worker::{Lag, Monitor, PartitionLag, Restore, States, Stop, Worker};

@@ -5,7 +5,7 @@ pub(crate) mod json;
 mod run;
 mod target;
 
-pub(crate) use compile::{Processor, read};
+pub(crate) use compile::{Processor, mask, read};
 pub(crate) use json::check as check_json;
 pub(crate) use run::{Chain, Values};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wattle::{Error, Resume, Source, SourceConfig, Stop};
+use wattle::{Error, Stop};
 use wattle_wal::Log;
 
 use super::push::{Ended, Intake, LogSource, Queue, QueueSource, open};
@@ -30,8 +30,8 @@ pub(super) enum PushedSource {
 
 impl Pushed {
     /// Opens it, and takes records from then on.
-    pub(super) fn open(id: &str, input: Input, durability: Option<&Durability>, stop: &Stop) -> Result<Self, Error> {
-        let (name, most) = match &input {
+    pub(super) fn open(id: &str, input: &Input, durability: Option<&Durability>, stop: &Stop) -> Result<Self, Error> {
+        let (name, most) = match input {
             Input::Http(input) => (input.path.clone(), input.max_waiting),
             _ => (input.type_name().to_owned(), 1),
         };
@@ -50,7 +50,7 @@ impl Pushed {
             }
         };
         let server = match input {
-            Input::Http(input) => Some(http::listen(id, *input, intake)?),
+            Input::Http(input) => Some(http::listen(id, (**input).clone(), intake)?),
             Input::Stdin(input) => {
                 stdin::start(id, input.format, intake, ended, stop.clone())?;
                 None
@@ -58,30 +58,6 @@ impl Pushed {
             _ => unreachable!("other inputs are read"),
         };
         Ok(Pushed { source, server })
-    }
-
-    /// Says under which names its position is kept: a position in another log never applies.
-    pub(super) fn name(&self, config: &mut SourceConfig) {
-        if let PushedSource::Logged(_, log) = &self.source {
-            config.instance = Some(log.id().to_string());
-            config.cursor = LogSource::cursor_name(log);
-        }
-    }
-
-    /// As a source whose position is not kept with the results.
-    pub(super) fn source(&mut self) -> &mut dyn Source {
-        match &mut self.source {
-            PushedSource::Once(source) => source,
-            PushedSource::Logged(source, _) => source,
-        }
-    }
-
-    /// As a source whose position is.
-    pub(super) fn resume(&mut self) -> &mut dyn Resume {
-        match &mut self.source {
-            PushedSource::Once(_) => unreachable!("exactly once needs a log"),
-            PushedSource::Logged(source, _) => source,
-        }
     }
 
     /// Takes nothing more, and answers who waits.

@@ -11,6 +11,7 @@ mod output;
 mod pushed;
 mod rules;
 mod security;
+mod sql;
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,8 +20,9 @@ pub(crate) use durability::Durability;
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
 pub use logging::Logging;
-pub(crate) use output::{KafkaOutput, Output};
+pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
 pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
+pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
 use crate::chain::{self, Processor};
@@ -44,7 +46,7 @@ pub(crate) struct Stream {
     pub(crate) processors: Vec<Processor>,
     pub(crate) output: Output,
     /// Where records go that cannot be processed.
-    pub(crate) error_topic: Option<String>,
+    pub(crate) error_output: Option<ErrorOutput>,
     /// The write-ahead log, where one is asked for.
     pub(crate) durability: Option<Durability>,
     pub(crate) batch: BatchLimits,
@@ -110,7 +112,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         }
         field.duration()
     });
-    let error_topic = error_output.and_then(|f| output::read_error_output(&f, output.as_ref()));
+    let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
     let common = [input_common, output_common].map(Option::unwrap_or_default);
     let stream = Stream {
@@ -118,14 +120,14 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         input,
         processors,
         output,
-        error_topic: error_topic.as_ref().map(|topic| topic.value.clone()),
+        error_output,
         durability,
         batch,
         grace_period,
         is_json: common.iter().any(|common| common.is_json),
         names: common.map(|common| common.name),
     };
-    rules::check(&stream, error_topic.as_ref(), report);
+    rules::check(&stream, report);
     Some(stream)
 }
 

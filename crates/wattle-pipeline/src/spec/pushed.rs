@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::yaml::{Field, Given, Map};
 
+#[derive(Clone)]
 pub(crate) struct HttpInput {
     /// Host and port.
     pub(crate) address: Given<String>,
@@ -20,6 +21,7 @@ pub(crate) struct HttpInput {
 }
 
 /// What a request must show.
+#[derive(Clone)]
 pub(crate) struct Authorization {
     /// The scheme, for the answer to who shows nothing.
     pub(crate) scheme: &'static str,

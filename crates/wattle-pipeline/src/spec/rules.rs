@@ -3,12 +3,13 @@
 use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, topic_problem};
 
 use super::kafka::{EMBEDDED, same_brokers};
-use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use super::{Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
 
 /// The rules inside one stream.
-pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report: &Report) {
+pub(super) fn check(stream: &Stream, report: &Report) {
+    let error_topic = stream.error_output.as_ref().map(|error_output| &error_output.topic);
     if let Input::Kafka(input) = &stream.input {
         protocol(input, report);
     }
@@ -22,6 +23,14 @@ pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report
             settings(output, &stream.batch, report);
             cursor(&stream.input, output, report);
         }
+        (Input::Kafka(input), Output::Sql(_)) => {
+            if let Some(error_output) =
+                stream.error_output.as_ref().filter(|e| same_brokers(&e.brokers, &input.brokers))
+            {
+                not_an_input(input, &error_output.topic, report);
+            }
+        }
+        (_, Output::Sql(output)) => needs_an_id(output, report),
         (Input::Kafka(input), Output::Stdout { .. } | Output::Drop) => {
             unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
         }
@@ -208,14 +217,20 @@ fn pushed(stream: &Stream, report: &Report) {
             );
             add(report, &input.max_body, text);
         }
-    } else if let Output::Kafka(output) = &stream.output
-        && let Some(given) = output.exactly_once.as_ref().filter(|given| given.value)
-    {
-        let text = format!(
-            "what {what} takes cannot be read again after a crash: add  durability: {{path: FOLDER}}  to the stream, so that it is in a \
-             write-ahead log before it is accepted; or remove exactly_once"
-        );
-        add(report, given, text);
+        return;
+    }
+    let text = format!(
+        "what {what} takes cannot be read again after a crash: add  durability: {{path: FOLDER}}  to the stream, so that it is in a \
+         write-ahead log before it is accepted"
+    );
+    match &stream.output {
+        Output::Kafka(output) => {
+            if let Some(given) = output.exactly_once.as_ref().filter(|given| given.value) {
+                add(report, given, format!("{text}; or remove exactly_once"));
+            }
+        }
+        Output::Sql(output) => report.add(output.here.place, output.here.path.clone(), text),
+        Output::Stdout { .. } | Output::Drop => {}
     }
 }
 
@@ -225,11 +240,22 @@ fn loops(input: &KafkaInput, output: &KafkaOutput, error_topic: Option<&Given<St
         return;
     }
     for topic in [Some(&output.topic), error_topic].into_iter().flatten() {
-        if input.topics.contains(&topic.value) {
-            let text =
-                format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
-            add(report, topic, text);
-        }
+        not_an_input(input, topic, report);
+    }
+}
+
+fn not_an_input(input: &KafkaInput, topic: &Given<String>, report: &Report) {
+    if input.topics.contains(&topic.value) {
+        let text = format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
+        add(report, topic, text);
+    }
+}
+
+/// A kafka input has its consumer group for that.
+fn needs_an_id(output: &SqlOutput, report: &Report) {
+    if output.positions_id.is_none() {
+        let text = "names this stream in the table of positions: needed where the input has no consumer_group; choose a name that stays the same over restarts";
+        report.add(output.here.place, format!("{}.positions_id", output.here.path), text);
     }
 }
 
@@ -247,6 +273,19 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
         {
             let text = format!(
                 "streams {} and {} have the same transactional_id and would fence each other; give each its own",
+                other.id.value, id.value
+            );
+            add(report, mine, text);
+        }
+        if let Some((mine, output)) = positions_id(stream)
+            && let Some(other) = earlier.iter().find(|other| {
+                positions_id(other).is_some_and(|(id, known)| {
+                    id.value == mine.value && known.positions_place() == output.positions_place()
+                })
+            })
+        {
+            let text = format!(
+                "streams {} and {} have the same positions_id in one database and would take each other's positions; give each its own",
                 other.id.value, id.value
             );
             add(report, mine, text);
@@ -304,7 +343,15 @@ fn shared(stream: &Stream, earlier: &[Stream], report: &Report) {
 fn transactional_id(stream: &Stream) -> Option<&Given<String>> {
     match &stream.output {
         Output::Kafka(output) => output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty()),
-        Output::Stdout { .. } | Output::Drop => None,
+        Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
+    }
+}
+
+/// Where it was given; a consumer group is one stream's anyway.
+fn positions_id(stream: &Stream) -> Option<(&Given<String>, &SqlOutput)> {
+    match &stream.output {
+        Output::Sql(output) => output.positions_id.as_ref().map(|id| (id, &**output)),
+        _ => None,
     }
 }
 

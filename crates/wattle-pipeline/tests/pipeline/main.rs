@@ -12,5 +12,6 @@ mod mistakes;
 mod processors;
 mod pushed;
 mod run;
+mod sql;
 mod substitution;
 mod support;
