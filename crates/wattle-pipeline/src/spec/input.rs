@@ -78,6 +78,12 @@ impl Input {
         }
     }
 
+    /// In a sentence: `a file input`.
+    pub(crate) fn with_article(&self) -> String {
+        let article = if matches!(self, Input::Http(_)) { "an" } else { "a" };
+        format!("{article} {} input", self.type_name())
+    }
+
     /// Whether what was read can be read again.
     pub(crate) fn replays(&self) -> bool {
         match self {
