@@ -150,9 +150,13 @@ impl Room {
 
     /// Drains this file in a shell that has run `ulimit` with these arguments.
     pub(crate) fn drain_under(&self, ulimit: &str, pipeline: impl ToString) -> Process {
-        let script = format!("ulimit {ulimit} && exec \"$0\" run \"$1\" --drain");
+        self.shell(&format!("ulimit {ulimit} && exec \"$0\" run \"$1\" --drain"), pipeline)
+    }
+
+    /// Runs a shell script in which `"$0" run "$1"` runs this file.
+    pub(crate) fn shell(&self, script: &str, pipeline: impl ToString) -> Process {
         let binary = self.context.binary().to_str().expect("a path that is text");
-        let arguments = ["-c", &script, binary, &self.write(pipeline)];
+        let arguments = ["-c", script, binary, &self.write(pipeline)];
         Process::spawn(Path::new("/bin/sh"), &self.folder, None, &arguments, self.context.watchdog())
     }
 

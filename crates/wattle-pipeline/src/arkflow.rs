@@ -26,6 +26,11 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("streams.output", "pgvector", "write to a Kafka topic, and from there with a connector"),
     ("streams.output", "milvus", "write to a Kafka topic, and from there with a connector"),
     ("streams.output", "qdrant", "write to a Kafka topic, and from there with a connector"),
+    (
+        "streams.durability.backend",
+        "object_store",
+        "the log is a folder on a disk of this machine that outlives the process; write path: FOLDER",
+    ),
     ("streams.buffer", "tumbling_window", WINDOWS),
     ("streams.buffer", "sliding_window", WINDOWS),
     ("streams.buffer", "session_window", WINDOWS),
@@ -65,18 +70,36 @@ const KEYS: &[(&str, &str, &str)] = &[
         "temporary",
         "lookups are not supported; remove it, or write a stage in Rust that keeps what it needs as state",
     ),
+    ("streams.buffer(memory)", "name", "a stream has one buffer, which needs no name; remove it"),
     ("streams.buffer(memory)", "join", "joins come later; use a stage in Rust with state"),
-    ("streams.durability", "backend", "the log is a folder on this machine; write path: FOLDER"),
     ("streams.input(file)", "query", "SQL comes later; use filter and vrl"),
     ("streams.input(file)", "ballista", "SQL comes later; use filter and vrl"),
     ("streams.input(file).input_type(json)", "store", "only files on this machine are read; fetch it first"),
     ("streams.output(kafka)", "value_field", "a record has one value; write  . = .FIELD  in a vrl processor"),
+    (ERRORS, "acks", TOGETHER),
+    (ERRORS, "client_id", TOGETHER),
+    (ERRORS, "codec", "a failed record is written as it was read; remove codec"),
+    (ERRORS, "compression", TOGETHER),
+    (ERRORS, "exactly_once", TOGETHER),
+    (ERRORS, "key", "a failed record keeps its key; remove it"),
+    (ERRORS, "name", "a stream has one error_output, which needs no name; remove it"),
+    (ERRORS, "offset_commit_group", TOGETHER),
+    (ERRORS, "security", TOGETHER),
+    (ERRORS, "transactional_id", TOGETHER),
+    (ERRORS, "value_field", "a failed record is written as it was read; remove value_field"),
+    (
+        "streams.pipeline.processors(vrl)",
+        "timezone",
+        "times without a zone are UTC; name another zone in the program where it reads a time",
+    ),
     (CODEC_JSON, "on_error", "a value that is not JSON goes to error_output, or stops the stream; remove on_error"),
 ];
 
 /// The `codec` of any component.
 const CODEC: &str = "*.codec";
 const CODEC_JSON: &str = "*.codec(json)";
+const ERRORS: &str = "streams.error_output(kafka)";
+const TOGETHER: &str = "failed records are written together with the output, by its keys; remove it";
 const WINDOWS: &str =
     "windows come later; a memory buffer merges batches, and a stage in Rust with timers can be a window";
 const LINES: &str = "a file holds one JSON value a line; convert it first";

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use wattle::TransactionScope;
-
+use crate::cases::{self, Case};
+use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
 use crate::spec::{self, EMBEDDED, Input, Logging, Output, SqlMode, Stream, Surroundings};
-use crate::yaml;
+use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
 pub struct Context<'a> {
@@ -27,19 +27,52 @@ pub struct Context<'a> {
 /// Every problem of the file at once.
 pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
     let report = Report::default();
-    let mut file = spec::File::default();
-    if let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), &report) {
-        yaml::substitute(&mut root, "", context.env, &report);
-        let folder = context.file.parent().unwrap_or(Path::new(""));
-        let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
-        let surroundings = Surroundings { text, folder, brokers };
-        file = spec::read(&root, &surroundings, &report);
-    }
+    let file = plan_reported(text, context, &report);
     let notes = report.take_notes();
     match report.into_problems(context.file.to_path_buf()) {
         Some(problems) => Err(problems),
-        None => Ok(Plan { streams: file.streams.into_iter().map(StreamPlan).collect(), logging: file.logging, notes }),
+        None => Ok(Plan {
+            streams: file.streams.into_iter().map(StreamPlan).collect(),
+            logging: file.logging,
+            notes,
+            cases: file.cases,
+        }),
     }
+}
+
+/// What is left of the file after all problems.
+pub(crate) fn plan_reported(text: &str, context: &Context, report: &Report) -> spec::File {
+    let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), report) else {
+        return spec::File::default();
+    };
+    yaml::substitute(&mut root, "", context.env, report);
+    let folder = context.file.parent().unwrap_or(Path::new(""));
+    let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
+    let surroundings = Surroundings { text, folder, file: context.file, brokers };
+    spec::read(&root, &surroundings, report)
+}
+
+/// Adds the tests of another file to a plan: its only key is `tests`.
+///
+/// # Errors
+/// Every problem of that file at once.
+pub fn add_cases(
+    plan: &mut Plan,
+    text: &str,
+    file: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Problems> {
+    let report = Report::default();
+    if let Some(mut root) = yaml::parse(text, yaml::Format::of(file), &report) {
+        yaml::substitute(&mut root, "", env, &report);
+        if let Some(mut map) = Map::root(&root, &report) {
+            let tests = map.required("tests", "a file of tests needs a list of tests");
+            map.finish();
+            let streams = plan.streams.iter().map(|stream| &stream.0);
+            plan.cases.extend(tests.map(|field| cases::read(&field, file, streams)).unwrap_or_default());
+        }
+    }
+    report.into_problems(file.to_path_buf()).map_or(Ok(()), Err)
 }
 
 /// The checked streams of a file. `Display` is one line a stream, and one a note.
@@ -50,6 +83,7 @@ pub struct Plan {
     pub logging: Logging,
     /// What is right, and does less or more than its words: what whoever wrote it should know. In the order of their places.
     pub notes: Vec<Problem>,
+    pub(crate) cases: Vec<Case>,
 }
 
 impl Plan {
@@ -62,12 +96,18 @@ impl Plan {
         (!embedded.is_empty()).then_some(embedded)
     }
 
+    /// Whether it has tests.
+    #[must_use]
+    pub fn has_cases(&self) -> bool {
+        !self.cases.is_empty()
+    }
+
     /// Says where the embedded broker is.
     pub fn set_embedded_address(&mut self, address: &str) {
         for StreamPlan(stream) in &mut self.streams {
             let input = match &mut stream.input {
                 Input::Kafka(input) => Some(&mut input.brokers),
-                Input::File(_) | Input::Generate(_) => None,
+                _ => None,
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
@@ -113,7 +153,8 @@ impl StreamPlan {
             match &self.0.input {
                 Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
                 Input::File(file) => format!("file {}", file.name),
-                Input::Generate(_) => "generate".to_owned(),
+                Input::Http(input) => format!("http {}{}", input.address.value, input.path),
+                Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
             },
         )];
         if !self.0.processors.is_empty() {
@@ -140,44 +181,19 @@ impl StreamPlan {
     /// The guarantee's level, and why.
     #[must_use]
     pub fn guarantee(&self) -> String {
+        format!("{}{}", self.level(), guarantee::of_log(&self.0))
+    }
+
+    fn level(&self) -> String {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
-                let what = match &self.0.input {
-                    Input::Kafka(input) if output.is_elsewhere(input) => {
-                        "the position commits with the results, as a cursor on the output's cluster (or as the group's offsets, if both brokers lead to one \
-                         cluster)"
-                    }
-                    Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
-                        "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
-                    }
-                    Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
-                    Input::File(_) => "the file's position commits with the records",
-                    Input::Generate(_) => "the number of records made commits with them",
-                };
-                return format!("exactly once: {what}");
+                return format!("exactly once: {}", guarantee::exactly_once(&self.0, output));
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
-            Output::Sql(_) => {
-                let what = match &self.0.input {
-                    Input::Kafka(_) => {
-                        "rows and positions commit in one transaction of the database, one per partition"
-                    }
-                    Input::File(_) => "rows and the file's position commit in one transaction of the database",
-                    Input::Generate(_) => {
-                        "rows and the number of records made commit in one transaction of the database"
-                    }
-                };
-                let errors = self.0.error_output.as_ref();
-                let errors = errors.map_or("", |_| "; failed records go to Kafka before it, at least once");
-                return format!("exactly once: {what}{errors}");
-            }
+            Output::Sql(_) => return format!("exactly once: {}", guarantee::in_database(&self.0)),
             Output::Stdout { .. } | Output::Drop => "all",
         };
-        let why = match &self.0.input {
-            Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
-            Input::File(_) => "no position is committed; a restart reads the file from its beginning",
-            Input::Generate(_) => "no position is committed; a restart begins again",
-        };
+        let why = guarantee::at_least_once(&self.0);
         match acks {
             "0" => "none: with acks 0 no broker confirms a record, so that records can be lost".to_owned(),
             "1" => format!("at least once, as long as no broker is lost (acks 1): {why}"),
@@ -189,8 +205,8 @@ impl StreamPlan {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
-            Input::Kafka(_) => false,
-            Input::File(_) => true,
+            Input::Kafka(_) | Input::Http(_) => false,
+            Input::File(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }
@@ -202,6 +218,22 @@ impl StreamPlan {
             Output::Kafka(output) => Some((&output.topic.value, &output.brokers)),
             Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
         }
+    }
+
+    pub(crate) fn input(&self) -> &Input {
+        &self.0.input
+    }
+
+    pub(crate) fn output(&self) -> &Output {
+        &self.0.output
+    }
+
+    /// The topic in which the input's position is kept; `None` where it is in the consumer group's offsets, or nowhere.
+    pub(crate) fn cursor_topic(&self) -> Option<String> {
+        let Output::Kafka(output) = &self.0.output else { return None };
+        let in_group = matches!(&self.0.input, Input::Kafka(input) if !output.is_elsewhere(input));
+        let id = output.transactional_id.as_ref().filter(|_| output.is_exactly_once() && !in_group)?;
+        Some(format!("{}-changelog", id.value))
     }
 
     pub(crate) fn into_stream(self) -> Stream {

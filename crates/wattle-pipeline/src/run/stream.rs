@@ -6,17 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
     BatchLimits, ClientProperties, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics,
-    OtherCluster, Resume, Sink, SinkFactory, SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig,
-    run_source, run_source_exactly_once, run_source_into,
+    Offset, OtherCluster, Resume, Sink, SinkFactory, Source, SourceConfig, Stop, TransactionalSinkFactory, Worker,
+    WorkerConfig, run_source, run_source_exactly_once, run_source_into,
 };
+use wattle_wal::Log;
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
+use super::push::LogSource;
+use super::pushed::{Pushed, PushedSource};
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
-use crate::chain::{Chain, Values};
+use crate::chain::Chain;
 use crate::plan::StreamPlan;
-use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
+use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -32,6 +35,7 @@ enum Body {
 struct SourceBody {
     id: String,
     input: Input,
+    durability: Option<Durability>,
     chain: Chain,
     delivery: SourceDelivery,
     dead_letter_topic: Option<String>,
@@ -48,18 +52,11 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_output, batch, grace_period, is_json, names: _ } =
-        plan.into_stream();
+    let mut stream = plan.into_stream();
+    let chain = stream.chain();
+    let Stream { id, input, output, error_output, durability, batch, grace_period, .. } = stream;
     let id = id.value;
     let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
-    let topic = match &output {
-        Output::Kafka(output) => output.topic.value.clone(),
-        Output::Sql(output) => output.table.clone(),
-        Output::Stdout { .. } => "stdout".to_owned(),
-        Output::Drop => "drop".to_owned(),
-    };
-    let values = if is_json || matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
-    let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
             let mut config = worker_config(&id, *input, output, error_output.as_ref());
@@ -70,12 +67,13 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
             let monitor = worker.monitor();
             (Body::Kafka(Box::new(worker)), Watch::Kafka(monitor))
         }
-        input @ (Input::File(_) | Input::Generate(_)) => {
+        input => {
             let metrics = Arc::<Metrics>::default();
             let delivery = source_delivery(&id, &input, output, error_output.as_ref());
             let source = SourceBody {
                 id: id.clone(),
                 input,
+                durability,
                 chain,
                 delivery,
                 dead_letter_topic: error_topic,
@@ -142,8 +140,8 @@ fn source_delivery(id: &str, input: &Input, output: Output, errors: Option<&Erro
     // The transactional id, or the name of the positions, is of this stream alone; the stream's own id may be its place in the file.
     let (source, topic) = match input {
         Input::File(file) => ("file", file.name.as_str()),
-        Input::Generate(_) => ("generate", "generate"),
-        Input::Kafka(_) => unreachable!("a kafka input has a worker"),
+        // A write-ahead log has its own name, which is in it.
+        other => (other.type_name(), other.type_name()),
     };
     let cursor = CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 };
     match output {
@@ -153,6 +151,7 @@ fn source_delivery(id: &str, input: &Input, output: Output, errors: Option<&Erro
         }
         Output::Kafka(output) if output.is_exactly_once() => SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
             transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
+            instance: None,
             transaction_timeout: output.timeout(),
             cursor,
             sink: sink_config(id, *output, error_topic),
@@ -261,53 +260,94 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
-    fn run(self, stop: &Stop) -> Result<bool, Error> {
-        let SourceBody { id, input, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
-        let dead_letter_topic = dead_letter_topic.as_deref();
-        let open = || -> Result<Box<dyn Resume>, Error> {
-            Ok(match &input {
-                Input::File(file) => Box::new(FileSource::open(&file.path)?),
-                Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
-            })
+    fn run(mut self, stop: &Stop) -> Result<bool, Error> {
+        let place = place(&self.input, self.durability.is_some());
+        let result = if self.input.replays() {
+            if let (Input::File(file), false) = (&self.input, self.delivery.is_at_least_once()) {
+                check_regular(&file.path)?;
+            }
+            self.resume(&mut *open(&self.input)?, stop)
+        } else {
+            let mut pushed = Pushed::open(&self.id, &self.input, self.durability.as_ref(), stop)?;
+            let result = match &mut pushed.source {
+                PushedSource::Once(source) => self.once(source, stop),
+                PushedSource::Logged(source, log) => {
+                    self.delivery.name(log);
+                    self.resume(source, stop)
+                }
+            };
+            pushed.close();
+            result
         };
-        let result = match delivery {
-            SourceDelivery::AtLeastOnce(sink) => {
-                let mut sink = sink()?;
-                run_source(&mut *open()?, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
+        result.map_err(|error| match error {
+            Error::Record { topic, offset, reason, .. } => Error::SourceRecord { place: place(&topic, offset), reason },
+            other => other,
+        })
+    }
+
+    /// A source whose position is not kept with the results.
+    fn once<T: Source + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
+        let SourceDelivery::AtLeastOnce(sink) = &self.delivery else { unreachable!("exactly once needs a log") };
+        let (errors, mut sink) = (self.dead_letter_topic.as_deref(), sink()?);
+        run_source(source, &mut self.chain, &mut *sink, errors, &self.limits, &self.metrics, stop)
+    }
+
+    fn resume<T: Resume + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
+        let SourceBody { id, chain, limits, metrics, .. } = self;
+        let errors = self.dead_letter_topic.as_deref();
+        match &self.delivery {
+            SourceDelivery::AtLeastOnce(_) => self.once(source, stop),
+            SourceDelivery::ExactlyOnce(config) => {
+                run_source_exactly_once(source, chain, config, errors, limits, metrics, stop)
             }
             SourceDelivery::Into(make, cursor) => {
-                if let Input::File(file) = &input {
-                    check_regular(&file.path)?;
-                }
-                let mut sink = make()?;
-                let name = (id.as_str(), &cursor);
-                run_source_into(&mut *open()?, &mut chain, &mut *sink, name, dead_letter_topic, &limits, &metrics, stop)
+                run_source_into(source, chain, &mut *make()?, (id, cursor), errors, limits, metrics, stop)
             }
-            SourceDelivery::ExactlyOnce(config) => {
-                if let Input::File(file) = &input {
-                    check_regular(&file.path)?;
-                }
-                run_source_exactly_once(&mut *open()?, &mut chain, &config, dead_letter_topic, &limits, &metrics, stop)
-            }
-        };
-        result.map_err(name_line)
+        }
     }
 }
 
-/// A record of a file is a line: says it as an editor does.
-fn name_line(error: Error) -> Error {
-    match error {
-        Error::Record { topic, offset, reason, .. } => {
-            Error::SourceRecord { place: format!("{topic}:{offset}"), reason }
+impl SourceDelivery {
+    fn is_at_least_once(&self) -> bool {
+        matches!(self, SourceDelivery::AtLeastOnce(_))
+    }
+
+    /// Says under which names the position of a log is kept: a position in another log never applies.
+    fn name(&mut self, log: &Log) {
+        match self {
+            SourceDelivery::AtLeastOnce(_) => {}
+            SourceDelivery::ExactlyOnce(config) => {
+                config.instance = Some(log.id().to_string());
+                config.cursor = LogSource::cursor_name(log);
+            }
+            SourceDelivery::Into(_, cursor) => *cursor = LogSource::cursor_name(log),
         }
-        other => other,
+    }
+}
+
+/// A source that can be read again.
+fn open(input: &Input) -> Result<Box<dyn Resume>, Error> {
+    Ok(match input {
+        Input::File(file) => Box::new(FileSource::open(&file.path)?),
+        Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
+        _ => unreachable!("a kafka input has a worker, others are pushed to"),
+    })
+}
+
+/// How a record's place is said. That of a file is a line, as an editor has it.
+fn place(input: &Input, logged: bool) -> impl Fn(&str, Offset) -> String + use<> {
+    let replays = input.replays();
+    move |topic, offset| match (replays, logged) {
+        (true, _) => format!("{topic}:{offset}"),
+        (false, true) => format!("{topic}: entry {offset} of the write-ahead log"),
+        (false, false) => format!("{topic}: record {offset}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::Values;
     use crate::spec::GenerateInput;
 
     #[test]
@@ -317,6 +357,7 @@ mod tests {
         let source = SourceBody {
             id: "made-up".to_owned(),
             input,
+            durability: None,
             chain: Chain::new(Vec::new(), "out", Values::Any),
             delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),
             dead_letter_topic: None,

@@ -3,10 +3,12 @@
 
 mod batch;
 mod common;
+mod durability;
 mod input;
 mod kafka;
 mod logging;
 mod output;
+mod pushed;
 mod rules;
 mod security;
 mod sql;
@@ -14,14 +16,17 @@ mod sql;
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use durability::Durability;
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
 pub use logging::Logging;
 pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
+pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
 pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
-use crate::chain::{self, Processor};
+use crate::cases::{self, Case};
+use crate::chain::{self, Chain, Processor, Values};
 use crate::problem::Report;
 use crate::yaml::{Field, Given, Map, Node};
 
@@ -31,6 +36,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) text: &'a str,
     /// The folder that paths are relative to.
     pub(crate) folder: &'a Path,
+    /// The file itself.
+    pub(crate) file: &'a Path,
     /// Brokers for Kafka components that name none; they come before those of the file.
     pub(crate) brokers: Option<&'a str>,
 }
@@ -43,6 +50,8 @@ pub(crate) struct Stream {
     pub(crate) output: Output,
     /// Where records go that cannot be processed.
     pub(crate) error_output: Option<ErrorOutput>,
+    /// The write-ahead log, where one is asked for.
+    pub(crate) durability: Option<Durability>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
     /// What the input and the output are called.
@@ -51,9 +60,27 @@ pub(crate) struct Stream {
     pub(crate) is_json: bool,
 }
 
+impl Stream {
+    /// Its processors as a stage, which takes them out.
+    pub(crate) fn chain(&mut self) -> Chain {
+        let values = match &self.input {
+            _ if self.is_json => Values::Json,
+            Input::File(_) => Values::Json,
+            Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
+            _ => Values::Any,
+        };
+        let key = match &mut self.output {
+            Output::Kafka(output) => output.key.take(),
+            Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
+        };
+        Chain::new(std::mem::take(&mut self.processors), self.output.topic(), values).with_key(key)
+    }
+}
+
 /// The whole file.
 #[derive(Default)]
 pub(crate) struct File {
+    pub(crate) cases: Vec<Case>,
     pub(crate) streams: Vec<Stream>,
     pub(crate) logging: Logging,
 }
@@ -74,6 +101,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
         Some(items)
     });
     let logging = root.get_filled("logging").map(|field| logging::read(&field, surroundings)).unwrap_or_default();
+    let tests = root.get_filled("tests");
     root.finish();
     let brokers = surroundings.brokers.or(brokers.as_deref());
     let surroundings = Surroundings { brokers, ..*surroundings };
@@ -81,7 +109,8 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
-    File { streams, logging }
+    let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
+    File { cases, streams, logging }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
@@ -91,6 +120,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
     let output = map.required("output", "a stream needs an output").and_then(|f| output::read(&f, surroundings));
     let error_output = map.get("error_output");
+    let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
     let buffer = map.get_filled("buffer");
     let grace_period = map.get("grace_period");
@@ -100,7 +130,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let (output, output_common) = output.unzip();
     let batch = batch::read(batch.as_ref(), buffer.as_ref(), input.as_ref());
     let grace_period = grace_period.and_then(|field| {
-        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+        if !matches!(input, Some(Input::Kafka(_)) | None) {
             field.problem("only a kafka input waits for a grace period; remove it");
         }
         field.duration()
@@ -114,6 +144,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         processors,
         output,
         error_output,
+        durability,
         batch,
         grace_period,
         is_json: common.iter().any(|common| common.is_json),

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod arkflow;
+mod cases;
+mod durability;
 mod examples;
 mod formats;
 mod guarantee;
 mod keys;
 mod mistakes;
 mod processors;
+mod pushed;
 mod run;
 mod sql;
 mod substitution;
