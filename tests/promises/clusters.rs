@@ -32,7 +32,7 @@ fn start_again(room: &Room, pipeline: &Pipeline, process: &mut Process) {
 
 /// Two processes, of which one is killed again and again, most of the times inside of a transaction; the broker of the outputs dies too.
 pub(super) fn kills_between_two_clusters_neither_lose_nor_double_a_record(room: &Room) {
-    let (kills, total) = room.number((5, 40_000), (30, 300_000));
+    let (kills, total) = room.number((4, 30_000), (30, 300_000));
     let total = total * room.pace().div_ceil(2) as u64;
     let to = room.own_broker();
     let (mut pipeline, input, output) = copy(room, &to);
@@ -43,6 +43,8 @@ pub(super) fn kills_between_two_clusters_neither_lose_nor_double_a_record(room: 
     for n in 1..=kills {
         let before: i64 = to.cluster().ends(&output, ReadUncommitted).iter().sum();
         wait_until("the copy goes on", PATIENCE, || {
+            start_again(room, &pipeline, &mut first);
+            start_again(room, &pipeline, &mut second);
             to.cluster().ends(&output, ReadUncommitted).iter().sum::<i64>() > before + 100
         });
         if n % 3 == 0 {

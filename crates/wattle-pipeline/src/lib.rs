@@ -8,6 +8,8 @@ mod arkflow;
 mod cases;
 mod chain;
 mod connect;
+mod guarantee;
+mod http;
 mod plan;
 mod problem;
 mod run;

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use wattle::TransactionScope;
-
 use crate::cases::{self, Case};
+use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, EMBEDDED, Input, Logging, Output, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, Input, Logging, Output, SqlMode, Stream, Surroundings};
 use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
@@ -108,13 +107,14 @@ impl Plan {
         for StreamPlan(stream) in &mut self.streams {
             let input = match &mut stream.input {
                 Input::Kafka(input) => Some(&mut input.brokers),
-                Input::File(_) | Input::Generate(_) => None,
+                _ => None,
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
-                Output::Stdout { .. } | Output::Drop => None,
+                Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
             };
-            for brokers in [input, output].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
+            let errors = stream.error_output.as_mut().map(|errors| &mut errors.brokers);
+            for brokers in [input, output, errors].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
                 address.clone_into(brokers);
             }
         }
@@ -153,18 +153,24 @@ impl StreamPlan {
             match &self.0.input {
                 Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
                 Input::File(file) => format!("file {}", file.name),
-                Input::Generate(_) => "generate".to_owned(),
+                Input::Http(input) => format!("http {}{}", input.address.value, input.path),
+                Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
             },
         )];
         if !self.0.processors.is_empty() {
             let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
             steps.push(names.join(", "));
         }
-        let errors = self.0.error_topic.as_ref().map(|topic| format!(" (failed records: {topic})"));
+        let errors = self.0.error_output.as_ref().map(|errors| format!(" (failed records: {})", errors.topic.value));
         steps.push(named(
             output,
             match &self.0.output {
                 Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
+                Output::Sql(output) => {
+                    let verb = if output.mode == SqlMode::Upsert { "upsert" } else { "insert" };
+                    let (system, database, table) = (output.system(), output.database_name(), &output.table);
+                    format!("{system} {database}: {verb} {table}{}", errors.unwrap_or_default())
+                }
                 Output::Stdout { .. } => "stdout".to_owned(),
                 Output::Drop => "drop".to_owned(),
             },
@@ -175,30 +181,19 @@ impl StreamPlan {
     /// The guarantee's level, and why.
     #[must_use]
     pub fn guarantee(&self) -> String {
+        format!("{}{}", self.level(), guarantee::of_log(&self.0))
+    }
+
+    fn level(&self) -> String {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
-                let what = match &self.0.input {
-                    Input::Kafka(input) if output.is_elsewhere(input) => {
-                        "the position commits with the results, as a cursor on the output's cluster (or as the group's offsets, if both brokers lead to one \
-                         cluster)"
-                    }
-                    Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
-                        "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
-                    }
-                    Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
-                    Input::File(_) => "the file's position commits with the records",
-                    Input::Generate(_) => "the number of records made commits with them",
-                };
-                return format!("exactly once: {what}");
+                return format!("exactly once: {}", guarantee::exactly_once(&self.0, output));
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
+            Output::Sql(_) => return format!("exactly once: {}", guarantee::in_database(&self.0)),
             Output::Stdout { .. } | Output::Drop => "all",
         };
-        let why = match &self.0.input {
-            Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
-            Input::File(_) => "no position is committed; a restart reads the file from its beginning",
-            Input::Generate(_) => "no position is committed; a restart begins again",
-        };
+        let why = guarantee::at_least_once(&self.0);
         match acks {
             "0" => "none: with acks 0 no broker confirms a record, so that records can be lost".to_owned(),
             "1" => format!("at least once, as long as no broker is lost (acks 1): {why}"),
@@ -210,8 +205,8 @@ impl StreamPlan {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
-            Input::Kafka(_) => false,
-            Input::File(_) => true,
+            Input::Kafka(_) | Input::Http(_) => false,
+            Input::File(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }
@@ -221,7 +216,7 @@ impl StreamPlan {
     pub fn output_topic(&self) -> Option<(&str, &str)> {
         match &self.0.output {
             Output::Kafka(output) => Some((&output.topic.value, &output.brokers)),
-            Output::Stdout { .. } | Output::Drop => None,
+            Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
         }
     }
 
@@ -252,8 +247,10 @@ impl StreamPlan {
             link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
         }
         if let Output::Kafka(output) = &self.0.output {
-            let topics = [Some(&output.topic.value), self.0.error_topic.as_ref()];
-            link.writes = topics.into_iter().flatten().map(|topic| (topic.clone(), output.brokers.clone())).collect();
+            link.writes.push((output.topic.value.clone(), output.brokers.clone()));
+        }
+        if let Some(errors) = &self.0.error_output {
+            link.writes.push((errors.topic.value.clone(), errors.brokers.clone()));
         }
         link
     }

@@ -305,6 +305,23 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The write-ahead log of a source cannot be used.
+    #[error("{text}")]
+    Log {
+        /// What kind of trouble.
+        trouble: LogTrouble,
+        /// Names the folder or the file and the place in it, and what to do.
+        text: String,
+    },
+    /// A source cannot be reached by its clients.
+    #[error("cannot listen at {address}: {source}; choose another address, or end who has it")]
+    Listen {
+        /// As it is configured.
+        address: String,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
     /// A bug, ours or the stage's: a thread panicked.
     #[error("{what} panicked: {message}. Nothing of its batch was committed; a restart repeats it")]
     Panic {
@@ -320,6 +337,17 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{self}", self.code().unwrap_or_default(), if self.code().is_some() { ": " } else { "" })
     }
+}
+
+/// What is wrong with a write-ahead log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogTrouble {
+    /// Another process has its folder.
+    InUse,
+    /// What is in the folder is not what was written, or not of this log.
+    Damaged,
+    /// The disk fails.
+    Broken,
 }
 
 /// Why a question about a state ([`States`](crate::States)) has no answer.
@@ -405,6 +433,10 @@ impl Error {
             Error::Stage { .. } => "W0017",
             Error::Query { .. } => "W0018",
             Error::UnreadableState { .. } => "W0019",
+            Error::Log { trouble: LogTrouble::InUse, .. } => "W0020",
+            Error::Log { trouble: LogTrouble::Damaged, .. } => "W0021",
+            Error::Log { trouble: LogTrouble::Broken, .. } => "W0022",
+            Error::Listen { .. } => "W0023",
             Error::PositionsTaken { .. } => "W0030",
             Error::Unfit { .. } => "W0031",
             Error::Sink { .. } => "W0032",

@@ -34,7 +34,7 @@ pub use config::{
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
     topic_problem,
 };
-pub use error::{Error, Exit, Unanswered};
+pub use error::{Error, Exit, LogTrouble, Unanswered};
 pub use extract::{CursorName, OtherCluster, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
 pub use lane::{
@@ -46,4 +46,5 @@ pub use stage::{
     Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
     StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
+pub use task::{dead_letter, failed_record};
 pub use worker::{Lag, Monitor, PartitionLag, Restore, States, Stop, Worker};

@@ -23,6 +23,21 @@ pub trait Source: Send {
 
     /// The names that `Record::topic` shows; `Batch::push` takes indexes into them.
     fn topics(&self) -> Vec<String>;
+
+    /// The first `records` records of the batch that was filled last are delivered, and committed where positions are: they are done with.
+    ///
+    /// # Errors
+    /// Where the source cannot keep that.
+    fn delivered(&mut self, records: usize) -> Result<(), Error> {
+        let _ = records;
+        Ok(())
+    }
+
+    /// Whether a restart gives again what was read and not delivered. Where it does not, a stop is the source's business: it is filled from and
+    /// delivered until it says [`Fill::End`].
+    fn replays(&self) -> bool {
+        true
+    }
 }
 
 /// What a [`Source`] has after a call.
@@ -182,12 +197,14 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     let never = Stop::new();
     let mut batch = Batch::new(source.topics());
     let mut output = Output::default();
-    while !stop.is_stopped() {
+    let replays = source.replays();
+    let stopped = || stop.is_stopped() && replays;
+    while !stopped() {
         batch.clear();
         let fill = source.fill(&mut batch, limits)?;
         let mut from = 0;
         while from < batch.len() {
-            if stop.is_stopped() {
+            if stopped() {
                 return Ok(Ended::Stopped);
             }
             output.clear();
@@ -205,11 +222,13 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             metrics.batch(until - from, messages, dead_letters, started.elapsed());
             metrics.skipped(aside.skipped.count);
             log.note(SOURCE, aside);
+            source.delivered(until)?;
             from = until;
         }
         match fill {
             Fill::More => {}
             Fill::Wait(time) => stop.wait(time),
+            Fill::End if !replays && stop.is_stopped() => break,
             Fill::End => return Ok(Ended::AtEnd),
         }
     }

@@ -72,7 +72,7 @@ pub fn run_cases(mut plan: Plan) -> Vec<CaseEnd> {
 
 fn driver(stream: StreamPlan) -> StageDriver<Chain> {
     let mut stream = stream.into_stream();
-    let dead_letters = stream.error_topic.take();
+    let dead_letters = stream.error_output.take().map(|errors| errors.topic.value);
     let driver = StageDriver::new(stream.chain());
     match dead_letters {
         Some(topic) => driver.dead_letter_topic(topic),

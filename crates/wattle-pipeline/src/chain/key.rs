@@ -12,6 +12,7 @@ use super::target::RecordTarget;
 use crate::yaml::{Field, Map};
 
 /// A key, ready to be set.
+#[allow(clippy::large_enum_variant, reason = "one for each stream")]
 pub(crate) enum Key {
     /// The same for every record.
     Value(Bytes),

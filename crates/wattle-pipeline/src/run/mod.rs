@@ -4,7 +4,16 @@ mod cursor;
 mod drain;
 mod file;
 mod generate;
+mod http;
+mod push;
+mod pushed;
 mod sink;
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, unused_imports, reason = "what no database needs")
+)]
+mod sql;
+mod stdin;
 mod stream;
 mod supervise;
 

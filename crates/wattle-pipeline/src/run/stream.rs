@@ -5,17 +5,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, OtherCluster, Resume, Sink,
-    SinkFactory, SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
+    BatchLimits, ClientProperties, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics,
+    Offset, OtherCluster, Resume, Sink, SinkFactory, Source, SourceConfig, Stop, TransactionalSinkFactory, Worker,
+    WorkerConfig, run_source, run_source_exactly_once, run_source_into,
 };
+use wattle_wal::Log;
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
+use super::push::LogSource;
+use super::pushed::{Pushed, PushedSource};
 use super::sink::{DropSink, StdoutSink};
-use super::{Outcome, StreamEnd, StreamHandle, Watch};
+use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
 use crate::chain::Chain;
 use crate::plan::StreamPlan;
-use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -29,7 +33,9 @@ enum Body {
 }
 
 struct SourceBody {
+    id: String,
     input: Input,
+    durability: Option<Durability>,
     chain: Chain,
     delivery: SourceDelivery,
     dead_letter_topic: Option<String>,
@@ -40,17 +46,20 @@ struct SourceBody {
 enum SourceDelivery {
     AtLeastOnce(SinkFactory),
     ExactlyOnce(Box<SourceConfig>),
+    /// With the name of the cursor.
+    Into(TransactionalSinkFactory, CursorName),
 }
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     let mut stream = plan.into_stream();
     let chain = stream.chain();
-    let Stream { id, input, output, error_topic, batch, grace_period, .. } = stream;
+    let Stream { id, input, output, error_output, durability, batch, grace_period, .. } = stream;
     let id = id.value;
+    let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
     let (body, watch) = match input {
         Input::Kafka(input) => {
-            let mut config = worker_config(&id, *input, output, error_topic.as_deref());
+            let mut config = worker_config(&id, *input, output, error_output.as_ref());
             config.batch = batch;
             config.grace_period = grace_period.unwrap_or(config.grace_period);
             config.dead_letter_topic = error_topic;
@@ -58,11 +67,13 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
             let monitor = worker.monitor();
             (Body::Kafka(Box::new(worker)), Watch::Kafka(monitor))
         }
-        input @ (Input::File(_) | Input::Generate(_)) => {
+        input => {
             let metrics = Arc::<Metrics>::default();
-            let delivery = source_delivery(&id, &input, output, error_topic.as_deref());
+            let delivery = source_delivery(&id, &input, output, error_output.as_ref());
             let source = SourceBody {
+                id: id.clone(),
                 input,
+                durability,
                 chain,
                 delivery,
                 dead_letter_topic: error_topic,
@@ -76,7 +87,8 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     Ok(Job { body, handle })
 }
 
-fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Option<&str>) -> WorkerConfig {
+fn worker_config(id: &str, input: KafkaInput, output: Output, errors: Option<&ErrorOutput>) -> WorkerConfig {
+    let error_topic = errors.map(|errors| errors.topic.value.as_str());
     let group_protocol = input.protocol();
     let exactly_once = match &output {
         Output::Kafka(output) if output.is_exactly_once() => {
@@ -109,6 +121,11 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
             config.output_topics = topics;
             config
         }
+        Output::Sql(output) => {
+            let name = output.positions_id.as_ref().unwrap_or(&input.group).value.clone();
+            let delivery = Delivery::TransactionalSink(sql_factory(id, *output, name, errors));
+            WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery)
+        }
         output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
     };
     config.group_instance_id = input.group_instance_id.map(|given| given.value);
@@ -118,22 +135,27 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
     config
 }
 
-fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<&str>) -> SourceDelivery {
+fn source_delivery(id: &str, input: &Input, output: Output, errors: Option<&ErrorOutput>) -> SourceDelivery {
+    let error_topic = errors.map(|errors| errors.topic.value.as_str());
+    // The transactional id, or the name of the positions, is of this stream alone; the stream's own id may be its place in the file.
+    let (source, topic) = match input {
+        Input::File(file) => ("file", file.name.as_str()),
+        // A write-ahead log has its own name, which is in it.
+        other => (other.type_name(), other.type_name()),
+    };
+    let cursor = CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 };
     match output {
-        Output::Kafka(output) if output.is_exactly_once() => {
-            // The transactional id is of this stream alone; the stream's own id may be its place in the file.
-            let (source, topic) = match input {
-                Input::File(file) => ("file", file.name.as_str()),
-                Input::Generate(_) => ("generate", "generate"),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
-            };
-            SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
-                transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
-                transaction_timeout: output.timeout(),
-                cursor: CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 },
-                sink: sink_config(id, *output, error_topic),
-            }))
+        Output::Sql(output) => {
+            let name = output.positions_id.as_ref().map(|id| id.value.clone()).unwrap_or_default();
+            SourceDelivery::Into(sql_factory(id, *output, name, errors), cursor)
         }
+        Output::Kafka(output) if output.is_exactly_once() => SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
+            transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
+            instance: None,
+            transaction_timeout: output.timeout(),
+            cursor,
+            sink: sink_config(id, *output, error_topic),
+        })),
         output => SourceDelivery::AtLeastOnce(sink_factory(id, output, error_topic)),
     }
 }
@@ -153,6 +175,23 @@ fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> Kafk
     }
 }
 
+/// Dead letters go to Kafka beside the transaction.
+fn sql_factory(id: &str, output: SqlOutput, name: String, errors: Option<&ErrorOutput>) -> TransactionalSinkFactory {
+    let dead_letters = errors.map(|errors| {
+        let topic = errors.topic.value.clone();
+        let config = KafkaSinkConfig {
+            name: id.to_owned(),
+            brokers: errors.brokers.clone(),
+            output_topics: vec![topic.clone()],
+            acks: "all".to_owned(),
+            compression: Compression::None,
+            properties: ClientProperties::new(),
+        };
+        (topic, config)
+    });
+    sql::factory(output, name, dead_letters)
+}
+
 fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFactory {
     match output {
         Output::Kafka(output) => {
@@ -168,6 +207,7 @@ fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFact
                 Ok(Box::new(make()?) as Box<dyn Sink>)
             })
         }
+        Output::Sql(_) => unreachable!("it has transactions of its own"),
         Output::Stdout { append_newline } => Box::new(move || Ok(Box::new(StdoutSink::new(append_newline)))),
         Output::Drop => Box::new(|| Ok(Box::new(DropSink))),
     }
@@ -220,39 +260,87 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
-    fn run(self, stop: &Stop) -> Result<bool, Error> {
-        let SourceBody { input, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
-        let dead_letter_topic = dead_letter_topic.as_deref();
-        let open = || -> Result<Box<dyn Resume>, Error> {
-            Ok(match &input {
-                Input::File(file) => Box::new(FileSource::open(&file.path)?),
-                Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
-            })
-        };
-        let result = match delivery {
-            SourceDelivery::AtLeastOnce(sink) => {
-                let mut sink = sink()?;
-                run_source(&mut *open()?, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
+    fn run(mut self, stop: &Stop) -> Result<bool, Error> {
+        let place = place(&self.input, self.durability.is_some());
+        let result = if self.input.replays() {
+            if let (Input::File(file), false) = (&self.input, self.delivery.is_at_least_once()) {
+                check_regular(&file.path)?;
             }
-            SourceDelivery::ExactlyOnce(config) => {
-                if let Input::File(file) = &input {
-                    check_regular(&file.path)?;
+            self.resume(&mut *open(&self.input)?, stop)
+        } else {
+            let mut pushed = Pushed::open(&self.id, &self.input, self.durability.as_ref(), stop)?;
+            let result = match &mut pushed.source {
+                PushedSource::Once(source) => self.once(source, stop),
+                PushedSource::Logged(source, log) => {
+                    self.delivery.name(log);
+                    self.resume(source, stop)
                 }
-                run_source_exactly_once(&mut *open()?, &mut chain, &config, dead_letter_topic, &limits, &metrics, stop)
-            }
+            };
+            pushed.close();
+            result
         };
-        result.map_err(name_line)
+        result.map_err(|error| match error {
+            Error::Record { topic, offset, reason, .. } => Error::SourceRecord { place: place(&topic, offset), reason },
+            other => other,
+        })
+    }
+
+    /// A source whose position is not kept with the results.
+    fn once<T: Source + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
+        let SourceDelivery::AtLeastOnce(sink) = &self.delivery else { unreachable!("exactly once needs a log") };
+        let (errors, mut sink) = (self.dead_letter_topic.as_deref(), sink()?);
+        run_source(source, &mut self.chain, &mut *sink, errors, &self.limits, &self.metrics, stop)
+    }
+
+    fn resume<T: Resume + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
+        let SourceBody { id, chain, limits, metrics, .. } = self;
+        let errors = self.dead_letter_topic.as_deref();
+        match &self.delivery {
+            SourceDelivery::AtLeastOnce(_) => self.once(source, stop),
+            SourceDelivery::ExactlyOnce(config) => {
+                run_source_exactly_once(source, chain, config, errors, limits, metrics, stop)
+            }
+            SourceDelivery::Into(make, cursor) => {
+                run_source_into(source, chain, &mut *make()?, (id, cursor), errors, limits, metrics, stop)
+            }
+        }
     }
 }
 
-/// A record of a file is a line: says it as an editor does.
-fn name_line(error: Error) -> Error {
-    match error {
-        Error::Record { topic, offset, reason, .. } => {
-            Error::SourceRecord { place: format!("{topic}:{offset}"), reason }
+impl SourceDelivery {
+    fn is_at_least_once(&self) -> bool {
+        matches!(self, SourceDelivery::AtLeastOnce(_))
+    }
+
+    /// Says under which names the position of a log is kept: a position in another log never applies.
+    fn name(&mut self, log: &Log) {
+        match self {
+            SourceDelivery::AtLeastOnce(_) => {}
+            SourceDelivery::ExactlyOnce(config) => {
+                config.instance = Some(log.id().to_string());
+                config.cursor = LogSource::cursor_name(log);
+            }
+            SourceDelivery::Into(_, cursor) => *cursor = LogSource::cursor_name(log),
         }
-        other => other,
+    }
+}
+
+/// A source that can be read again.
+fn open(input: &Input) -> Result<Box<dyn Resume>, Error> {
+    Ok(match input {
+        Input::File(file) => Box::new(FileSource::open(&file.path)?),
+        Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
+        _ => unreachable!("a kafka input has a worker, others are pushed to"),
+    })
+}
+
+/// How a record's place is said. That of a file is a line, as an editor has it.
+fn place(input: &Input, logged: bool) -> impl Fn(&str, Offset) -> String + use<> {
+    let replays = input.replays();
+    move |topic, offset| match (replays, logged) {
+        (true, _) => format!("{topic}:{offset}"),
+        (false, true) => format!("{topic}: entry {offset} of the write-ahead log"),
+        (false, false) => format!("{topic}: record {offset}"),
     }
 }
 
@@ -267,7 +355,9 @@ mod tests {
         let input = Input::Generate(GenerateInput { value: Vec::new(), interval: None, count: None, batch_size: None });
         let metrics = Arc::<Metrics>::default();
         let source = SourceBody {
+            id: "made-up".to_owned(),
             input,
+            durability: None,
             chain: Chain::new(Vec::new(), "out", Values::Any),
             delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),
             dead_letter_topic: None,

@@ -72,7 +72,7 @@ fn read_buffer(field: &Field, input: Option<&Input>, limits: &mut Limits) {
 
 /// A time to wait for more records.
 fn waiting(field: &Field, input: Option<&Input>) -> Option<Duration> {
-    if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+    if !matches!(input, Some(Input::Kafka(_)) | None) {
         field.problem("only a kafka input waits for more records; remove it");
     }
     field.duration()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem, topic_problem};
 
 use super::common::{self, Common};
+use super::pushed::{self, HttpInput, StdinInput};
 use super::{Surroundings, kafka};
 use crate::yaml::{Field, Given, Map, render_json};
 
@@ -14,6 +15,8 @@ pub(crate) enum Input {
     Kafka(Box<KafkaInput>),
     File(FileInput),
     Generate(GenerateInput),
+    Http(Box<HttpInput>),
+    Stdin(StdinInput),
 }
 
 pub(crate) struct KafkaInput {
@@ -52,7 +55,7 @@ impl Input {
     pub(crate) fn topic(&self) -> &str {
         match self {
             Input::Kafka(input) => input.topics.first().map_or("", String::as_str),
-            Input::File(_) | Input::Generate(_) => "",
+            _ => "",
         }
     }
 }
@@ -63,21 +66,59 @@ impl KafkaInput {
     }
 }
 
+impl Input {
+    /// What its type is called.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Input::Kafka(_) => "kafka",
+            Input::File(_) => "file",
+            Input::Generate(_) => "generate",
+            Input::Http(_) => "http",
+            Input::Stdin(_) => "stdin",
+        }
+    }
+
+    /// In a sentence: `a file input`.
+    pub(crate) fn with_article(&self) -> String {
+        let article = if matches!(self, Input::Http(_)) { "an" } else { "a" };
+        format!("{article} {} input", self.type_name())
+    }
+
+    /// Whether what was read can be read again.
+    pub(crate) fn replays(&self) -> bool {
+        match self {
+            Input::Kafka(_) | Input::File(_) | Input::Generate(_) => true,
+            Input::Http(_) | Input::Stdin(_) => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Kafka,
     File,
     Generate,
+    Http,
+    Stdin,
 }
 
 pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Input, Common)> {
     let mut map = Map::of(field)?;
-    let kinds = [("kafka", Kind::Kafka), ("file", Kind::File), ("generate", Kind::Generate)];
-    let input = match map.required("type", "an input needs a type: kafka, file or generate")?.word(&kinds)? {
-        Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
-        Kind::File => Input::File(file(&mut map, surroundings)),
-        Kind::Generate => Input::Generate(generate(&mut map)),
-    };
+    let kinds = [
+        ("kafka", Kind::Kafka),
+        ("file", Kind::File),
+        ("generate", Kind::Generate),
+        ("http", Kind::Http),
+        ("stdin", Kind::Stdin),
+    ];
+    let input =
+        match map.required("type", "an input needs a type: kafka, file, generate, http or stdin")?.word(&kinds)? {
+            Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
+            Kind::File => Input::File(file(&mut map, surroundings)),
+            Kind::Generate => Input::Generate(generate(&mut map)),
+            Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
+            Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
+        };
     let common = common::read(&mut map);
     map.finish();
     Some((input, common))

@@ -3,20 +3,26 @@
 
 mod batch;
 mod common;
+mod durability;
 mod input;
 mod kafka;
 mod logging;
 mod output;
+mod pushed;
 mod rules;
 mod security;
+mod sql;
 
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use durability::Durability;
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
 pub use logging::Logging;
-pub(crate) use output::{KafkaOutput, Output};
+pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
+pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
+pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
 use crate::cases::{self, Case};
@@ -43,7 +49,9 @@ pub(crate) struct Stream {
     pub(crate) processors: Vec<Processor>,
     pub(crate) output: Output,
     /// Where records go that cannot be processed.
-    pub(crate) error_topic: Option<String>,
+    pub(crate) error_output: Option<ErrorOutput>,
+    /// The write-ahead log, where one is asked for.
+    pub(crate) durability: Option<Durability>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
     /// What the input and the output are called.
@@ -55,10 +63,15 @@ pub(crate) struct Stream {
 impl Stream {
     /// Its processors as a stage, which takes them out.
     pub(crate) fn chain(&mut self) -> Chain {
-        let values = if self.is_json || matches!(self.input, Input::File(_)) { Values::Json } else { Values::Any };
+        let values = match &self.input {
+            _ if self.is_json => Values::Json,
+            Input::File(_) => Values::Json,
+            Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
+            _ => Values::Any,
+        };
         let key = match &mut self.output {
             Output::Kafka(output) => output.key.take(),
-            Output::Stdout { .. } | Output::Drop => None,
+            Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
         };
         Chain::new(std::mem::take(&mut self.processors), self.output.topic(), values).with_key(key)
     }
@@ -107,6 +120,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
     let output = map.required("output", "a stream needs an output").and_then(|f| output::read(&f, surroundings));
     let error_output = map.get("error_output");
+    let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
     let buffer = map.get_filled("buffer");
     let grace_period = map.get("grace_period");
@@ -116,12 +130,12 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let (output, output_common) = output.unzip();
     let batch = batch::read(batch.as_ref(), buffer.as_ref(), input.as_ref());
     let grace_period = grace_period.and_then(|field| {
-        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+        if !matches!(input, Some(Input::Kafka(_)) | None) {
             field.problem("only a kafka input waits for a grace period; remove it");
         }
         field.duration()
     });
-    let error_topic = error_output.and_then(|f| output::read_error_output(&f, output.as_ref()));
+    let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
     let common = [input_common, output_common].map(Option::unwrap_or_default);
     let stream = Stream {
@@ -129,13 +143,14 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         input,
         processors,
         output,
-        error_topic: error_topic.as_ref().map(|topic| topic.value.clone()),
+        error_output,
+        durability,
         batch,
         grace_period,
         is_json: common.iter().any(|common| common.is_json),
         names: common.map(|common| common.name),
     };
-    rules::check(&stream, error_topic.as_ref(), report);
+    rules::check(&stream, report);
     Some(stream)
 }
 

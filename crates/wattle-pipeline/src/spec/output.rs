@@ -5,14 +5,21 @@ use std::time::Duration;
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
 use super::common::{self, Common};
-use super::{KafkaInput, Surroundings, kafka};
+use super::{KafkaInput, SqlOutput, Surroundings, kafka, sql};
 use crate::chain::{Key, key};
 use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
     Kafka(Box<KafkaOutput>),
+    Sql(Box<SqlOutput>),
     Stdout { append_newline: bool },
     Drop,
+}
+
+/// The dead-letter topic.
+pub(crate) struct ErrorOutput {
+    pub(crate) topic: Given<String>,
+    pub(crate) brokers: String,
 }
 
 pub(crate) struct KafkaOutput {
@@ -39,6 +46,7 @@ impl Output {
     pub(crate) fn topic(&self) -> &str {
         match self {
             Output::Kafka(output) => &output.topic.value,
+            Output::Sql(output) => &output.table,
             Output::Stdout { .. } => "stdout",
             Output::Drop => "drop",
         }
@@ -69,15 +77,17 @@ impl KafkaOutput {
 #[derive(Clone, Copy)]
 enum Kind {
     Kafka,
+    Sql,
     Stdout,
     Drop,
 }
 
 pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let mut map = Map::of(field)?;
-    let kinds = [("kafka", Kind::Kafka), ("stdout", Kind::Stdout), ("drop", Kind::Drop)];
-    let output = match map.required("type", "an output needs a type: kafka, stdout or drop")?.word(&kinds)? {
+    let kinds = [("kafka", Kind::Kafka), ("sql", Kind::Sql), ("stdout", Kind::Stdout), ("drop", Kind::Drop)];
+    let output = match map.required("type", "an output needs a type: kafka, sql, stdout or drop")?.word(&kinds)? {
         Kind::Kafka => Output::Kafka(Box::new(kafka_output(&mut map, field, surroundings))),
+        Kind::Sql => Output::Sql(Box::new(sql::read(&mut map, field, surroundings))),
         Kind::Stdout => {
             Output::Stdout { append_newline: map.get("append_newline").and_then(|f| f.bool()).unwrap_or(true) }
         }
@@ -132,25 +142,38 @@ fn topic(field: &Field) -> String {
 }
 
 /// The dead-letter topic.
-pub(super) fn read_error_output(field: &Field, output: Option<&Output>) -> Option<Given<String>> {
+pub(super) fn read_error_output(
+    field: &Field,
+    output: Option<&Output>,
+    surroundings: &Surroundings,
+) -> Option<ErrorOutput> {
     let mut map = Map::of(field)?;
     map.required("type", "an error_output needs type: kafka").and_then(|field| field.word(&[("kafka", ())]));
     let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(topic(&field)));
-    let brokers = map.get("brokers");
-    map.finish();
-    match output {
+    let brokers = match output {
         Some(Output::Kafka(output)) => {
-            if let Some(field) = brokers {
+            if let Some(field) = map.get("brokers") {
                 let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
                 if !names.is_empty() && !kafka::same_brokers(&names.join(","), &output.brokers) {
                     field.problem("must be the same as output.brokers, since both are written together; remove it");
                 }
             }
+            output.brokers.clone()
         }
+        Some(Output::Sql(_)) => kafka::brokers(&mut map, surroundings),
         Some(_) => {
-            field.problem("needs an output of type kafka: records that fail are written together with the others")
+            map.get("brokers");
+            field.problem(
+                "needs an output of type kafka or sql: records that fail are written together with the others",
+            );
+            String::new()
         }
-        None => {}
-    }
-    topic.filter(|topic| !topic.value.is_empty())
+        None => {
+            map.get("brokers");
+            String::new()
+        }
+    };
+    map.finish();
+    let topic = topic.filter(|topic| !topic.value.is_empty())?;
+    Some(ErrorOutput { topic, brokers })
 }

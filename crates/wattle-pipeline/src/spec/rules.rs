@@ -3,12 +3,13 @@
 use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, topic_problem};
 
 use super::kafka::{EMBEDDED, same_brokers};
-use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use super::{Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
 
 /// The rules inside one stream.
-pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report: &Report) {
+pub(super) fn check(stream: &Stream, report: &Report) {
+    let error_topic = stream.error_output.as_ref().map(|error_output| &error_output.topic);
     if let Input::Kafka(input) = &stream.input {
         protocol(input, report);
     }
@@ -18,15 +19,24 @@ pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report
             positions(input, output, report);
             loops(input, output, error_topic, report);
         }
-        (Input::File(_) | Input::Generate(_), Output::Kafka(output)) => {
+        (_, Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
             cursor(&stream.input, output, report);
         }
+        (Input::Kafka(input), Output::Sql(_)) => {
+            if let Some(error_output) =
+                stream.error_output.as_ref().filter(|e| same_brokers(&e.brokers, &input.brokers))
+            {
+                not_an_input(input, &error_output.topic, report);
+            }
+        }
+        (_, Output::Sql(output)) => needs_an_id(output, report),
         (Input::Kafka(input), Output::Stdout { .. } | Output::Drop) => {
             unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
         }
-        (Input::File(_) | Input::Generate(_), _) => {}
+        _ => {}
     }
+    pushed(stream, report);
     if let (Output::Kafka(output), Some(topic)) = (&stream.output, error_topic)
         && topic.value == output.topic.value
     {
@@ -157,16 +167,16 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
     if !output.is_exactly_once() {
         return;
     }
-    let what = if matches!(input, Input::File(_)) { "file" } else { "generate" };
+    let what = input.with_article();
     if let Some(scope) = output.transaction_scope.as_ref().filter(|scope| scope.value == TransactionScope::Worker) {
         let text = format!(
-            "worker is for kafka inputs: its fence is the consumer group's generation, and a {what} input has no consumer group; remove \
+            "worker is for kafka inputs: its fence is the consumer group's generation, and {what} has no consumer group; remove \
              transaction_scope"
         );
         add(report, scope, text);
     }
     if let Some(group) = &output.offset_commit_group {
-        let text = format!("a {what} input has no consumer group; remove offset_commit_group");
+        let text = format!("{what} has no consumer group; remove offset_commit_group");
         add(report, group, text);
     }
     changelog(output, report);
@@ -182,17 +192,70 @@ fn changelog(output: &KafkaOutput, report: &Report) {
     }
 }
 
+/// Inputs that cannot be read a second time.
+fn pushed(stream: &Stream, report: &Report) {
+    let what = stream.input.with_article();
+    if stream.input.replays() {
+        if let Some(log) = &stream.durability {
+            let text = format!("is not needed: {what} can be read again, and no write-ahead log is written");
+            report.note(log.here.place, &log.here.path, text);
+        }
+        return;
+    }
+    if let Some(log) = &stream.durability {
+        if log.path.value.as_os_str().is_empty() {
+            let text = "the write-ahead log needs a path: a folder of its own, on a disk that outlives the process";
+            add(report, &log.path, text);
+        }
+        if let Input::Http(input) = &stream.input
+            && input.max_body.value as u64 >= log.longest()
+        {
+            let text = format!(
+                "a body of {} bytes would not fit into the write-ahead log: set durability.max_bytes to more than four times of that, or a smaller \
+                 max_body (below 32MiB)",
+                input.max_body.value
+            );
+            add(report, &input.max_body, text);
+        }
+        return;
+    }
+    let text = format!(
+        "what {what} takes cannot be read again after a crash: add  durability: {{path: FOLDER}}  to the stream, so that it is in a \
+         write-ahead log before it is accepted"
+    );
+    match &stream.output {
+        Output::Kafka(output) => {
+            if let Some(given) = output.exactly_once.as_ref().filter(|given| given.value) {
+                add(report, given, format!("{text}; or remove exactly_once"));
+            }
+        }
+        Output::Sql(output) => report.add(output.here.place, output.here.path.clone(), text),
+        Output::Stdout { .. } | Output::Drop => {}
+    }
+}
+
 /// A stream that reads what it writes never ends.
 fn loops(input: &KafkaInput, output: &KafkaOutput, error_topic: Option<&Given<String>>, report: &Report) {
     if !same_brokers(&input.brokers, &output.brokers) {
         return;
     }
     for topic in [Some(&output.topic), error_topic].into_iter().flatten() {
-        if input.topics.contains(&topic.value) {
-            let text =
-                format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
-            add(report, topic, text);
-        }
+        not_an_input(input, topic, report);
+    }
+}
+
+fn not_an_input(input: &KafkaInput, topic: &Given<String>, report: &Report) {
+    if input.topics.contains(&topic.value) {
+        let text = format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
+        add(report, topic, text);
+    }
+}
+
+/// A kafka input has its consumer group for that.
+fn needs_an_id(output: &SqlOutput, report: &Report) {
+    if output.positions_id.is_none() {
+        let text = "names this stream in the table of positions: needed where the input has no consumer_group; choose a name that stays the same over restarts";
+        report.add(output.here.place, format!("{}.positions_id", output.here.path), text);
     }
 }
 
@@ -214,6 +277,20 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
             );
             add(report, mine, text);
         }
+        if let Some((mine, output)) = positions_id(stream)
+            && let Some(other) = earlier.iter().find(|other| {
+                positions_id(other).is_some_and(|(id, known)| {
+                    id.value == mine.value && known.positions_place() == output.positions_place()
+                })
+            })
+        {
+            let text = format!(
+                "streams {} and {} have the same positions_id in one database and would take each other's positions; give each its own",
+                other.id.value, id.value
+            );
+            add(report, mine, text);
+        }
+        shared(stream, earlier, report);
         if let Some(mine) = group(stream)
             && let Some(other) = earlier.iter().find(|other| group(other).is_some_and(|g| g.value == mine.value))
         {
@@ -226,17 +303,62 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
     }
 }
 
+/// What only one stream can have: an address, the standard input, the folder of a log.
+fn shared(stream: &Stream, earlier: &[Stream], report: &Report) {
+    let id = &stream.id.value;
+    let address = |stream: &Stream| match &stream.input {
+        Input::Http(input) => Some(input.address.clone()).filter(|address| !address.value.ends_with(":0")),
+        _ => None,
+    };
+    for other in earlier {
+        let name = &other.id.value;
+        if let (Some(mine), Some(theirs)) = (address(stream), address(other))
+            && mine.value == theirs.value
+            && !mine.value.is_empty()
+        {
+            add(report, &mine, format!("streams {name} and {id} listen at the same address; give each its own"));
+        }
+        if let (Input::Stdin(mine), Input::Stdin(_)) = (&stream.input, &other.input) {
+            add(
+                report,
+                &mine.here,
+                format!("streams {name} and {id} would take each other's lines of stdin; it is for one stream"),
+            );
+        }
+        if let (Some(mine), Some(theirs)) = (&stream.durability, &other.durability)
+            && !stream.input.replays()
+            && !other.input.replays()
+            && mine.path.value == theirs.path.value
+            && !mine.path.value.as_os_str().is_empty()
+        {
+            add(
+                report,
+                &mine.path,
+                format!("streams {name} and {id} have the same write-ahead log; give each a folder of its own"),
+            );
+        }
+    }
+}
+
 fn transactional_id(stream: &Stream) -> Option<&Given<String>> {
     match &stream.output {
         Output::Kafka(output) => output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty()),
-        Output::Stdout { .. } | Output::Drop => None,
+        Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
+    }
+}
+
+/// Where it was given; a consumer group is one stream's anyway.
+fn positions_id(stream: &Stream) -> Option<(&Given<String>, &SqlOutput)> {
+    match &stream.output {
+        Output::Sql(output) => output.positions_id.as_ref().map(|id| (id, &**output)),
+        _ => None,
     }
 }
 
 fn group(stream: &Stream) -> Option<&Given<String>> {
     match &stream.input {
         Input::Kafka(input) => Some(&input.group).filter(|group| !group.value.is_empty()),
-        Input::File(_) | Input::Generate(_) => None,
+        _ => None,
     }
 }
 

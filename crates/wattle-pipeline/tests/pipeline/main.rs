@@ -4,12 +4,15 @@
 
 mod arkflow;
 mod cases;
+mod durability;
 mod examples;
 mod formats;
 mod guarantee;
 mod keys;
 mod mistakes;
 mod processors;
+mod pushed;
 mod run;
+mod sql;
 mod substitution;
 mod support;

@@ -24,10 +24,21 @@ pub struct SourceConfig {
     /// The part of the transactional id before the task's number. The cursor is in the topic `{transactional_id}-changelog`, which is
     /// created where it is missing.
     pub transactional_id: String,
+    /// What tells this source from others with the same transactional id, such as the write-ahead log of another process: a further part of the
+    /// id. Sources that are told apart do not fence each other.
+    pub instance: Option<String>,
     /// A transaction that takes longer is aborted by the broker.
     pub transaction_timeout: Duration,
     /// The source's cursor.
     pub cursor: CursorName,
+}
+
+impl SourceConfig {
+    /// The transactional id.
+    fn id(&self) -> String {
+        let instance = self.instance.as_ref().map(|instance| format!("-{instance}")).unwrap_or_default();
+        format!("{}{instance}-{TASK}", self.transactional_id)
+    }
 }
 
 pub(crate) struct SourceLane<'a> {
@@ -161,7 +172,7 @@ impl<'a> SourceLane<'a> {
     }
 
     fn id(&self) -> String {
-        format!("{}-{TASK}", self.config.transactional_id)
+        self.config.id()
     }
 }
 

@@ -80,3 +80,76 @@ impl<'a> SinkLane<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lane::SinkFailure;
+
+    /// Answers as it was told.
+    #[derive(Default)]
+    struct Told {
+        opened: VecDeque<Result<Option<String>, SinkFailure>>,
+        commits: VecDeque<Result<(), SinkFailure>>,
+        patience: Duration,
+    }
+
+    impl TransactionalSink for Told {
+        fn open(&mut self, _: &[Place]) -> Result<Vec<Option<String>>, SinkFailure> {
+            self.opened.pop_front().expect("an answer").map(|found| vec![found])
+        }
+
+        fn commit(
+            &mut self,
+            _: &Batch,
+            _: &mut Output,
+            _: &[(Place, String)],
+        ) -> Result<Vec<RefusedRecord>, SinkFailure> {
+            self.commits.pop_front().expect("an answer").map(|()| Vec::new())
+        }
+
+        fn patience(&self) -> Duration {
+            self.patience
+        }
+    }
+
+    fn again() -> SinkFailure {
+        SinkFailure::Again("away".to_owned())
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_what_is_not_known_is_asked_for() {
+        let (metrics, stop) = (Metrics::default(), Stop::new());
+        let mut sink = Told { patience: Duration::from_secs(60), ..Told::default() };
+        sink.opened = [Err(again()), Ok(None), Ok(Some("7".to_owned()))].into();
+        sink.commits = [Err(again()), Ok(()), Err(SinkFailure::Unknown("lost".to_owned()))].into();
+        let mut lane = SinkLane::new("s", &mut sink, ("file:x".into(), 0), &metrics);
+        assert!(lane.start(&stop).expect("the second answer"));
+        assert_eq!(lane.cursor(), None);
+        let (batch, mut output) = (Batch::new(vec![String::new()]), Output::default());
+        let mut commit = |cursor: &[u8]| lane.commit(&batch, &mut output, cursor.to_vec(), &stop);
+        assert!(commit(b"5").expect("the second answer").is_some());
+        assert!(commit(b"7").expect("it begins anew").is_none());
+        assert!(matches!(commit(&[0xff]), Err(Error::Cursor { .. })));
+        assert!(lane.start(&stop).expect("an answer"));
+        assert_eq!(lane.cursor(), Some(&b"7"[..]));
+        assert_eq!((metrics.snapshot().aborts, metrics.snapshot().restarts), (1, 1));
+    }
+
+    #[test]
+    fn patience_ends_and_a_fenced_source_too() {
+        let (metrics, stop) = (Metrics::default(), Stop::new());
+        let mut sink = Told::default();
+        sink.commits = [Err(again()), Err(SinkFailure::Fenced("taken over".to_owned()))].into();
+        sink.opened = [Err(again())].into();
+        let mut lane = SinkLane::new("s", &mut sink, ("file:x".into(), 0), &metrics);
+        assert!(matches!(lane.start(&stop), Err(Error::Sink { .. })));
+        let (batch, mut output) = (Batch::new(vec![String::new()]), Output::default());
+        let mut commit = || lane.commit(&batch, &mut output, b"5".to_vec(), &stop);
+        assert!(matches!(commit(), Err(Error::Sink { reason, .. }) if reason == "away"));
+        assert!(matches!(commit(), Err(Error::PositionsTaken { text }) if text.contains("taken over")));
+    }
+}

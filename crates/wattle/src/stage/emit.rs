@@ -158,6 +158,19 @@ pub struct Sent<'a> {
     pub source: usize,
 }
 
+impl<'a> From<Sent<'a>> for Message<'a> {
+    fn from(sent: Sent<'a>) -> Self {
+        Message {
+            topic: sent.topic.into(),
+            partition: sent.partition,
+            timestamp: sent.timestamp,
+            key: sent.key.map(Cow::Borrowed),
+            value: sent.value.map(Cow::Borrowed),
+            headers: Cow::Borrowed(sent.headers),
+        }
+    }
+}
+
 /// How much an [`Output`] held at some moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {

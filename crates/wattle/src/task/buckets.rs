@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio::runtime::EnterGuard;
 
-use super::failure::{dead_letter, failed, printable_key, timer_failed, unreadable_state};
+use super::failure::{dead_letter, failed_record, printable_key, timer_failed, unreadable_state};
 use super::item::{Bucket, Ended, Item, NO_RECORD, Work};
 use super::process::{Done, Firing, Processing};
 use crate::error::Error;
@@ -292,7 +292,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
     }
 
     fn fail(&mut self, record: &Record<'_>, out: &mut Output, reason: &StageError) -> Result<Settled, Error> {
-        let Some(topic) = self.processing.dead_letter_topic else { return Err(failed(record, reason)) };
+        let Some(topic) = self.processing.dead_letter_topic else { return Err(failed_record(record, reason)) };
         out.send(dead_letter(record, topic, reason));
         self.done.aside.dead_letters.add(record, reason);
         Ok(Settled::Yes)

@@ -5,7 +5,8 @@ use crate::kafka::{Header, Record};
 use crate::stage::{Message, StageError};
 use crate::state::Due;
 
-pub(super) fn failed(record: &Record<'_>, reason: &StageError) -> Error {
+/// What stops a stream at a record for which there is no dead-letter topic.
+pub fn failed_record(record: &Record<'_>, reason: &StageError) -> Error {
     Error::Record {
         task: record.partition,
         topic: record.topic.to_owned(),
@@ -39,7 +40,7 @@ pub(super) fn printable_key(key: Option<&[u8]>) -> Option<String> {
 }
 
 /// The original record, unchanged, with headers that say where it was and what was wrong.
-pub(super) fn dead_letter<'a>(record: &Record<'a>, topic: &'a str, reason: &StageError) -> Message<'a> {
+pub fn dead_letter<'a>(record: &Record<'a>, topic: &'a str, reason: &StageError) -> Message<'a> {
     let mut headers = record.headers.to_vec();
     let notes = [
         ("wattle.error", reason.to_string()),
