@@ -49,6 +49,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     (CODEC, "protobuf", "values are JSON; write a stage in Rust for other formats"),
     (CODEC, "debezium_json", "values are JSON: read .payload in a vrl processor, and remove codec"),
     (CODEC, "schema_registry", "values are JSON; write a stage in Rust for other formats"),
+    ("*output(kafka).topic", "expr", "a topic that is computed for each record; give its name: topic: NAME"),
     ("streams.input(file).input_type", "avro", LINES),
     ("streams.input(file).input_type", "arrow", LINES),
     ("streams.input(file).input_type", "csv", LINES),

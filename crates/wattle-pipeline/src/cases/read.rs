@@ -5,6 +5,7 @@ use std::path::Path;
 use wattle::testing::TestRecord;
 
 use super::{Case, Expected, Message};
+use crate::problem::hint;
 use crate::spec::Stream;
 use crate::yaml::{Field, Map, render_json};
 
@@ -43,8 +44,13 @@ fn stream<'s>(map: &mut Map, streams: &[&'s Stream]) -> Option<&'s Stream> {
         }
         return streams.first().copied().filter(|_| streams.len() == 1);
     };
-    let words: Vec<_> = streams.iter().enumerate().map(|(i, stream)| (stream.id.value.as_str(), i)).collect();
-    streams.get(field.word(&words)?).copied()
+    let name = field.name()?;
+    let found = streams.iter().find(|stream| stream.id.value == name).copied();
+    if found.is_none() {
+        let known: Vec<_> = streams.iter().map(|stream| stream.id.value.as_str()).collect();
+        field.problem(format!("no stream is called that; {}", hint(&name, &known)));
+    }
+    found
 }
 
 fn record(item: &Field, topic: &str) -> Option<TestRecord> {

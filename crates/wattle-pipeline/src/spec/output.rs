@@ -133,18 +133,12 @@ fn topic(field: &Field) -> String {
     }
     let Some(mut map) = Map::of(field) else { return String::new() };
     let Some(kind) = map.required("type", "needs type: value") else { return String::new() };
-    match kind.word(&[("value", true), ("expr", false)]) {
-        Some(true) => {
-            let topic = map.required("value", "needs the topic's name").map(|field| kafka::topic(&field));
-            map.finish();
-            topic.unwrap_or_default()
-        }
-        Some(false) => {
-            kind.problem("a topic that is computed for each record is not supported; give its name: topic: NAME");
-            String::new()
-        }
-        None => String::new(),
+    if kind.word(&[("value", ())]).is_none() {
+        return String::new();
     }
+    let topic = map.required("value", "needs the topic's name").map(|field| kafka::topic(&field));
+    map.finish();
+    topic.unwrap_or_default()
 }
 
 /// The dead-letter topic.
