@@ -1,7 +1,8 @@
 //! Every map of a pipeline file, with its keys as an editor shows them.
 
 use super::Form::{
-    Bool, Count, Duration, Free, FreeJson, Json, List, Map as AMap, Names, Number, Size, Text, TextOrMap, Word,
+    Bool, Count, Duration, Free, FreeJson, Json, List, Map as AMap, Names, NamesOrMaps, Number, Size, Text, TextOrMap,
+    Word,
 };
 use super::{Key, Map};
 
@@ -195,6 +196,58 @@ pub(super) const MAPS: &[Map] = &[
         kind: "streams.output(kafka).key(expr)",
         doc: "A key from the record.",
         keys: &[Key::new("expr", Text, "A field's name (customer.id), or VRL: a string, an integer or null.").required()],
+    },
+    Map {
+        kind: "streams.output(sql)",
+        doc: "Rows in a table, exactly once: they commit with the positions, in one transaction of the database.",
+        keys: &[
+            Key::new("output_type", AMap, "The database.").required(),
+            Key::new("table_name", Text, "TABLE or SCHEMA.TABLE; case counts.").required(),
+            Key::new("mode", Word(&["insert", "upsert"]), "A row for each record, or a row for each key.").default("insert"),
+            Key::new("key", Names, "Columns of the primary key or of another unique index: needed with mode: upsert."),
+            Key::new("columns", NamesOrMaps, "Columns that are written, from the members of their names unless field says another one. Without it every member has to have its column."),
+            Key::new("create_table", Bool, "Creates the table where it is missing; needs columns with types.").default("false"),
+            Key::new("positions_table", Text, "Where the positions are; created where it is missing.").default("wattle_positions"),
+            Key::new("positions_id", Text, "Names the stream there; the consumer_group of a kafka input, and needed with others."),
+            Key::new("retry_for", Duration, "How long a database that is away is tried again before the stream stops.").default("5m"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(sqlite)",
+        doc: "SQLite.",
+        keys: &[Key::new("path", Text, "The database's file, relative to the pipeline file.").required()],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(postgres)",
+        doc: "PostgreSQL, without TLS.",
+        keys: &[
+            Key::new("uri", Text, "postgres://USER:PASSWORD@HOST:PORT/DATABASE; take the password from the environment: ${VAR}.").required(),
+            Key::new("ssl", AMap, "Accepted where it asks for no TLS."),
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(postgres).ssl",
+        doc: "Connections are without TLS.",
+        keys: &[
+            Key::new("ssl_mode", Text, "disable, allow or prefer."),
+            Key::new("root_cert", Text, "Has to be left empty."),
+            Key::new("client_cert", Text, "Has to be left empty."),
+            Key::new("client_key", Text, "Has to be left empty."),
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).columns.*",
+        doc: "A column.",
+        keys: &[
+            Key::new(
+                "as",
+                Word(&["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"]),
+                "What it holds.",
+            ),
+            Key::new("field", Text, "The member of the record that it takes."),
+        ],
     },
     Map {
         kind: "streams.output(stdout)",

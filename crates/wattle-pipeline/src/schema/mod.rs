@@ -45,6 +45,8 @@ enum Form {
     List,
     /// A text, or such a map.
     TextOrMap,
+    /// Names, or a map with free names for words or for maps whose keys are in a table.
+    NamesOrMaps,
     /// A map with free names for texts.
     Free,
     /// The same with values that may be structures.
@@ -153,6 +155,11 @@ fn property(place: &str, key: &Key) -> Value {
         Form::Map => json!({"anyOf": [at(&child), {"type": "null"}]}),
         Form::List => json!({"type": ["array", "null"], "items": at(&child)}),
         Form::TextOrMap => json!({"anyOf": [text, at(&child)]}),
+        Form::NamesOrMaps => json!({"anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": text, "minItems": 1},
+            {"type": "object", "additionalProperties": {"anyOf": [{"type": ["string", "null"]}, at(&format!("{child}.*"))]}},
+        ]}),
         Form::Free => json!({"type": ["object", "null"], "additionalProperties": text}),
         Form::FreeJson => json!({"type": ["object", "null"]}),
     };

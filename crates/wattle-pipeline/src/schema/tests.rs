@@ -72,7 +72,7 @@ fn expected(form: Form) -> Vec<BTreeSet<&'static str>> {
         Form::Duration => one("duration"),
         Form::Size => one("size"),
         Form::Word(_) => one("word"),
-        Form::Names => one("names"),
+        Form::Names | Form::NamesOrMaps => one("names"),
         Form::Json => vec![BTreeSet::from(["text", "json"])],
         Form::Map => one("map"),
         Form::List => vec![BTreeSet::from(["list", "map"])],
