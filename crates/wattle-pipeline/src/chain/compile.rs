@@ -50,6 +50,7 @@ pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
         ProcessorKind::Vrl => map.required("statement", "a vrl processor needs a statement: a VRL program"),
         ProcessorKind::Filter => map.required("condition", "a filter needs a condition: VRL that is true or false"),
     };
+    let called = map.get("name").and_then(|field| field.name());
     map.finish();
     let field = field?;
     let source = field.name()?;
@@ -61,11 +62,12 @@ pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
     let info = program.info();
     let mut paths = info.target_queries.iter().chain(&info.target_assignments);
     let uses_value = paths.any(|path| path.prefix == PathPrefix::Event);
-    let name = item.path.rsplit('.').next().unwrap_or_default().to_owned();
+    let name = item.path.rsplit('.').next().unwrap_or_default();
+    let name = called.map_or_else(|| name.to_owned(), |called| format!("{name} {called}"));
     Some(Processor { kind, program, source, uses_value, name })
 }
 
-fn compile(kind: ProcessorKind, source: &str, field: &Field, text: &str) -> Option<Program> {
+pub(super) fn compile(kind: ProcessorKind, source: &str, field: &Field, text: &str) -> Option<Program> {
     let mut config = CompileConfig::default();
     match kind {
         ProcessorKind::Filter => config.set_read_only(),
@@ -105,7 +107,7 @@ fn metadata_kind() -> Kind {
 }
 
 /// Refuses names behind `%` that are always null, or that would be written for nothing.
-fn check_metadata(program: &Program, field: &Field) {
+pub(super) fn check_metadata(program: &Program, field: &Field) {
     let info = program.info();
     let mut unknown: Vec<&KeyString> = Vec::new();
     for path in info.target_queries.iter().chain(&info.target_assignments) {

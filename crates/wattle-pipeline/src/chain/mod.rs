@@ -2,11 +2,13 @@
 
 mod compile;
 pub(crate) mod json;
+pub(crate) mod key;
 mod run;
 mod target;
 
 pub(crate) use compile::{Processor, mask, read};
 pub(crate) use json::check as check_json;
+pub(crate) use key::Key;
 pub(crate) use run::{Chain, Values};
 
 #[cfg(test)]

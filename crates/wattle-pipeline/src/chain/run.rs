@@ -11,11 +11,13 @@ use wattle::{Message, Output, Record, StageError, Transformer};
 
 use super::compile::{Processor, ProcessorKind, line_of, mask};
 use super::json;
+use super::key::Key;
 use super::target::RecordTarget;
 
 /// The stage.
 pub(crate) struct Chain {
     processors: Vec<Processor>,
+    key: Option<Key>,
     topic: String,
     values: Values,
     timezone: TimeZone,
@@ -44,7 +46,12 @@ thread_local! {
 impl Chain {
     pub(crate) fn new(processors: Vec<Processor>, topic: impl Into<String>, values: Values) -> Self {
         let timezone = TimeZone::parse("UTC").expect("UTC is a time zone");
-        Chain { processors, topic: topic.into(), values, timezone }
+        Chain { processors, key: None, topic: topic.into(), values, timezone }
+    }
+
+    /// Messages get this key.
+    pub(crate) fn with_key(self, key: Option<Key>) -> Self {
+        Chain { key, ..self }
     }
 
     fn process(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
@@ -53,7 +60,7 @@ impl Chain {
         {
             json::check(value)?;
         }
-        if self.processors.is_empty() {
+        if self.processors.is_empty() && self.key.is_none() {
             out.send(Message::copy(record, self.topic.as_str()));
             return Ok(());
         }
@@ -78,6 +85,9 @@ impl Chain {
                 (_, Err(error)) => return Err(processor.failure(&explain(&processor.source, error))),
             }
         }
+        if let Some(key) = &self.key {
+            key.set(&mut target, &mut scratch.runtime, &self.timezone)?;
+        }
         let message = target.message(&self.topic, &mut scratch.text)?;
         out.send(target.write_metadata(message)?);
         Ok(())
@@ -97,7 +107,7 @@ impl Processor {
 }
 
 /// What a program said, with the line, and without what it quotes from the record: the text is logged.
-fn explain(source: &str, error: Terminate) -> String {
+pub(super) fn explain(source: &str, error: Terminate) -> String {
     match error.get_expression_error() {
         ExpressionError::Abort { span, message } => {
             let message = message.map(|message| format!(": {message}")).unwrap_or_default();

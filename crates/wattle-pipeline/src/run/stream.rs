@@ -17,9 +17,9 @@ use super::push::LogSource;
 use super::pushed::{Pushed, PushedSource};
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
-use crate::chain::{Chain, Values};
+use crate::chain::Chain;
 use crate::plan::StreamPlan;
-use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, StdinFormat, Stream};
+use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -52,23 +52,11 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_output, durability, batch, grace_period, is_json, names: _ } =
-        plan.into_stream();
+    let mut stream = plan.into_stream();
+    let chain = stream.chain();
+    let Stream { id, input, output, error_output, durability, batch, grace_period, .. } = stream;
     let id = id.value;
     let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
-    let topic = match &output {
-        Output::Kafka(output) => output.topic.value.clone(),
-        Output::Sql(output) => output.table.clone(),
-        Output::Stdout { .. } => "stdout".to_owned(),
-        Output::Drop => "drop".to_owned(),
-    };
-    let values = match &input {
-        _ if is_json => Values::Json,
-        Input::File(_) => Values::Json,
-        Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
-        _ => Values::Any,
-    };
-    let chain = Chain::new(processors, topic, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
             let mut config = worker_config(&id, *input, output, error_output.as_ref());
@@ -359,6 +347,7 @@ fn place(input: &Input, logged: bool) -> impl Fn(&str, Offset) -> String + use<>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::Values;
     use crate::spec::GenerateInput;
 
     #[test]

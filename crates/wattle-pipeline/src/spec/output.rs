@@ -6,6 +6,7 @@ use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
 use super::common::{self, Common};
 use super::{KafkaInput, SqlOutput, Surroundings, kafka, sql};
+use crate::chain::{Key, key};
 use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
@@ -25,6 +26,8 @@ pub(crate) struct KafkaOutput {
     pub(crate) brokers: String,
     /// Blank after a problem.
     pub(crate) topic: Given<String>,
+    /// Instead of the key that the record has.
+    pub(crate) key: Option<Key>,
     /// Whether the key is there and true.
     pub(crate) exactly_once: Option<Given<bool>>,
     pub(crate) transactional_id: Option<Given<String>>,
@@ -36,6 +39,18 @@ pub(crate) struct KafkaOutput {
     pub(crate) client: ClientProperties,
     /// The output itself, for problems about keys that it lacks.
     pub(crate) here: Given<()>,
+}
+
+impl Output {
+    /// The topic of its messages; for what is no topic, the output's type.
+    pub(crate) fn topic(&self) -> &str {
+        match self {
+            Output::Kafka(output) => &output.topic.value,
+            Output::Sql(output) => &output.table,
+            Output::Stdout { .. } => "stdout",
+            Output::Drop => "drop",
+        }
+    }
 }
 
 impl KafkaOutput {
@@ -94,6 +109,7 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
             Some(field) => field.given(topic(&field)),
             None => field.given(String::new()),
         },
+        key: map.get("key").and_then(|field| key::read(&field, surroundings.text)),
         exactly_once: map.get("exactly_once").and_then(|field| field.bool().map(|value| field.given(value))),
         // Blank counts as given: the rules say what is missing.
         transactional_id: map.get("transactional_id").map(|field| match field.node.is_null() {
@@ -117,18 +133,12 @@ fn topic(field: &Field) -> String {
     }
     let Some(mut map) = Map::of(field) else { return String::new() };
     let Some(kind) = map.required("type", "needs type: value") else { return String::new() };
-    match kind.word(&[("value", true), ("expr", false)]) {
-        Some(true) => {
-            let topic = map.required("value", "needs the topic's name").map(|field| kafka::topic(&field));
-            map.finish();
-            topic.unwrap_or_default()
-        }
-        Some(false) => {
-            kind.problem("a topic that is computed for each record is not supported; give its name: topic: NAME");
-            String::new()
-        }
-        None => String::new(),
+    if kind.word(&[("value", ())]).is_none() {
+        return String::new();
     }
+    let topic = map.required("value", "needs the topic's name").map(|field| kafka::topic(&field));
+    map.finish();
+    topic.unwrap_or_default()
 }
 
 /// The dead-letter topic.
@@ -139,7 +149,7 @@ pub(super) fn read_error_output(
 ) -> Option<ErrorOutput> {
     let mut map = Map::of(field)?;
     map.required("type", "an error_output needs type: kafka").and_then(|field| field.word(&[("kafka", ())]));
-    let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(kafka::topic(&field)));
+    let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(topic(&field)));
     let brokers = match output {
         Some(Output::Kafka(output)) => {
             if let Some(field) = map.get("brokers") {
