@@ -1,8 +1,8 @@
 //! Every map of a pipeline file, with its keys as an editor shows them.
 
 use super::Form::{
-    Bool, Count, Duration, Free, FreeJson, Json, List, Map as AMap, Names, NamesOrMaps, Number, Size, Text, TextOrMap,
-    Word,
+    Bool, Count, Duration, DurationOrMap, Free, FreeJson, Json, List, Map as AMap, Names, NamesOrMaps, Number, Size,
+    Text, TextOrMap, Word, WordOrMap,
 };
 use super::{Key, Map};
 
@@ -21,6 +21,13 @@ const CLIENT: Key = Key::new(
 );
 const CLIENT_ID: Key = Key::new("client_id", Text, "The client property client.id.");
 const SECURITY: Key = Key::new("security", AMap, "SASL and TLS. TLS and SCRAM need a build with the feature tls.");
+
+const SYNC: Key = Key::new(
+    "sync",
+    WordOrMap(&["per_entry", "group_commit"]),
+    "When a record counts as accepted: on the disk by a sync of its own, on the disk by one that several share, or {periodic: 1s}.",
+)
+.default("group_commit");
 
 /// In the order of the guide.
 pub(super) const MAPS: &[Map] = &[
@@ -53,6 +60,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("pipeline", AMap, "What happens to records."),
             Key::new("output", AMap, "Where records go.").required(),
             Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
+            Key::new("durability", AMap, "A write-ahead log, for inputs that cannot be read again: http and stdin."),
             Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
             Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words."),
             Key::new("grace_period", Duration, "Time for a clean stop. Kafka inputs only.").default("30s"),
@@ -139,6 +147,70 @@ pub(super) const MAPS: &[Map] = &[
             NAME,
             CODEC,
         ],
+    },
+    Map {
+        kind: "streams.input(http)",
+        doc: "A server: each request brings records, and is answered when they are safe.",
+        keys: &[
+            Key::new("address", Text, "Where it listens, host:port. Port 0 is any that is free, which the log names.").required(),
+            Key::new("path", Text, "The path of the requests: /events.").required(),
+            Key::new("method", Word(&["POST", "PUT"]), "The method of the requests.").default("POST"),
+            Key::new("auth", AMap, "What a request has to show."),
+            Key::new("format", Word(&["json", "lines"]), "The body is one JSON value, or one a line.").default("json"),
+            Key::new("max_body", Size, "The longest body.").default("1MiB"),
+            Key::new("max_waiting", Count, "Requests that may wait for their answer at once; more get 429.").default("500"),
+            Key::new("cors_enabled", Bool, "Only false: requests from pages of other origins are not supported.").default("false"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.input(http).auth(bearer)",
+        doc: "Authorization: Bearer TOKEN.",
+        keys: &[Key::new("token", Text, "The token; take it from the environment: ${VAR}.").required()],
+    },
+    Map {
+        kind: "streams.input(http).auth(basic)",
+        doc: "Authorization: Basic, with a user and a password.",
+        keys: &[
+            Key::new("username", Text, "The user.").required(),
+            Key::new("password", Text, "The password; take it from the environment: ${VAR}.").required(),
+        ],
+    },
+    Map {
+        kind: "streams.input(stdin)",
+        doc: "Lines of the standard input.",
+        keys: &[
+            Key::new("format", Word(&["lines", "text"]), "Each line is a JSON value, or a record as it is.").default("lines"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.durability",
+        doc: "A write-ahead log: what was accepted is on the disk before its sender is told so.",
+        keys: &[
+            Key::new("enabled", Bool, "Whether there is one.").default("true"),
+            Key::new("path", Text, "Its folder, relative to the pipeline file. One stream of one process has it."),
+            SYNC,
+            Key::new("max_bytes", Size, "The most bytes on disk; above that nothing is accepted until older records are processed.").default("1GiB"),
+            Key::new("backend", AMap, "Another form of path and sync."),
+        ],
+    },
+    Map {
+        kind: "streams.durability.backend(local)",
+        doc: "A folder on a disk.",
+        keys: &[Key::new("path", Text, "The folder, relative to the pipeline file."), SYNC],
+    },
+    Map {
+        kind: "*.sync",
+        doc: "A sync now and then.",
+        keys: &[Key::new("periodic", DurationOrMap, "The time between two syncs: what a loss of power can take.").required()],
+    },
+    Map {
+        kind: "*.sync.periodic",
+        doc: "A time.",
+        keys: &[Key::new("secs", Number, "Seconds.").default("0"), Key::new("nanos", Number, "Nanoseconds.").default("0")],
     },
     Map {
         kind: "streams.pipeline",
