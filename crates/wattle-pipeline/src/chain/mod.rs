@@ -6,7 +6,9 @@ pub(crate) mod key;
 mod run;
 mod target;
 
-pub(crate) use compile::{Processor, mask, read};
+#[cfg(feature = "postgres")]
+pub(crate) use compile::mask;
+pub(crate) use compile::{Processor, read};
 pub(crate) use json::check as check_json;
 pub(crate) use key::Key;
 pub(crate) use run::{Chain, Values};
