@@ -6,6 +6,7 @@ use std::path::Path;
 
 use wattle::TransactionScope;
 
+use crate::chain::Route;
 use crate::problem::{Problems, Report};
 use crate::run::Link;
 use crate::spec::{self, EMBEDDED, Input, Output, Stream, Surroundings};
@@ -108,7 +109,10 @@ impl StreamPlan {
         }
         let errors = self.0.error_topic.as_ref().map(|topic| format!(" (failed records: {topic})"));
         steps.push(match &self.0.output {
-            Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
+            Output::Kafka(output) => {
+                let routes: Vec<_> = output.routes.iter().map(Route::shown).collect();
+                format!("kafka {}{}", routes.join(" and "), errors.unwrap_or_default())
+            }
             Output::Stdout { .. } => "stdout".to_owned(),
             Output::Drop => "drop".to_owned(),
         });
@@ -155,11 +159,13 @@ impl StreamPlan {
         }
     }
 
-    /// The topic that it writes to, and brokers of its cluster; `None` where the output is no Kafka topic.
+    /// The (first) topic that it writes to, and brokers of its cluster; `None` where the output is no Kafka topic.
     #[must_use]
     pub fn output_topic(&self) -> Option<(&str, &str)> {
         match &self.0.output {
-            Output::Kafka(output) => Some((&output.topic.value, &output.brokers)),
+            Output::Kafka(output) => {
+                output.topics().next().map(|topic| (topic.value.as_str(), output.brokers.as_str()))
+            }
             Output::Stdout { .. } | Output::Drop => None,
         }
     }
@@ -175,8 +181,8 @@ impl StreamPlan {
             link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
         }
         if let Output::Kafka(output) = &self.0.output {
-            let topics = [Some(&output.topic.value), self.0.error_topic.as_ref()];
-            link.writes = topics.into_iter().flatten().map(|topic| (topic.clone(), output.brokers.clone())).collect();
+            let topics = output.topics().map(|topic| &topic.value).chain(&self.0.error_topic);
+            link.writes = topics.map(|topic| (topic.clone(), output.brokers.clone())).collect();
         }
         link
     }

@@ -2,10 +2,13 @@
 
 mod compile;
 pub(crate) mod json;
+mod processor;
+mod route;
 mod run;
 mod target;
 
-pub(crate) use compile::{Processor, read};
+pub(crate) use processor::{Processor, read};
+pub(crate) use route::Route;
 pub(crate) use run::{Chain, Values};
 
 #[cfg(test)]

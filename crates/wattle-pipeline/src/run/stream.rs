@@ -13,7 +13,7 @@ use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch};
-use crate::chain::{Chain, Values};
+use crate::chain::{Chain, Route, Values};
 use crate::plan::StreamPlan;
 use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
 
@@ -46,13 +46,13 @@ enum SourceDelivery {
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     let Stream { id, input, processors, output, error_topic, batch, grace_period } = plan.into_stream();
     let id = id.value;
-    let topic = match &output {
-        Output::Kafka(output) => output.topic.value.clone(),
-        Output::Stdout { .. } => "stdout".to_owned(),
-        Output::Drop => "drop".to_owned(),
+    let routes = match &output {
+        Output::Kafka(output) => output.routes.clone(),
+        Output::Stdout { .. } => Arc::new(vec![Route::to("stdout")]),
+        Output::Drop => Arc::new(vec![Route::to("drop")]),
     };
     let values = if matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
-    let chain = Chain::new(processors, topic, values);
+    let chain = Chain::new(processors, routes, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
             let mut config = worker_config(&id, *input, output, error_topic.as_deref());
@@ -138,7 +138,7 @@ fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<
 }
 
 fn output_topics(output: &KafkaOutput, error_topic: Option<&str>) -> Vec<String> {
-    [Some(output.topic.value.as_str()), error_topic].into_iter().flatten().map(str::to_owned).collect()
+    output.topics().map(|topic| topic.value.as_str()).chain(error_topic).map(str::to_owned).collect()
 }
 
 fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> KafkaSinkConfig {
@@ -266,7 +266,7 @@ mod tests {
         let metrics = Arc::<Metrics>::default();
         let source = SourceBody {
             input,
-            chain: Chain::new(Vec::new(), "out", Values::Any),
+            chain: Chain::new(Vec::new(), Arc::new(vec![Route::to("out")]), Values::Any),
             delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),
             dead_letter_topic: None,
             limits: BatchLimits::default(),

@@ -3,7 +3,7 @@
 use wattle::{ClientProperties, ClientRole, property_problem, topic_problem};
 
 use super::Surroundings;
-use crate::yaml::{Field, Map};
+use crate::yaml::{Field, Given, Map};
 
 /// In place of brokers' addresses: the broker that `wattle` brings with it. Whoever runs a plan starts it, and says where it is.
 pub const EMBEDDED: &str = "embedded";
@@ -66,6 +66,21 @@ pub(super) fn topic(field: &Field) -> String {
         }
         None => name,
     }
+}
+
+/// A list of topics' names.
+pub(super) fn topics(field: &Field) -> Vec<Given<String>> {
+    let mut topics: Vec<Given<String>> = Vec::new();
+    for name in field.names() {
+        if let Some(problem) = topic_problem(&name.value) {
+            field.problem_at(&name, problem);
+        } else if topics.iter().any(|topic| topic.value == name.value) {
+            field.problem_at(&name, "the topic is listed twice");
+        } else {
+            topics.push(name);
+        }
+    }
+    topics
 }
 
 /// The `client` key: librdkafka properties, of which some are ours, and others go against other keys, as `refused` says. Values may be

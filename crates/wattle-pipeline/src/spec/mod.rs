@@ -4,6 +4,7 @@
 mod input;
 mod kafka;
 mod output;
+mod route;
 mod rules;
 
 use std::path::Path;
@@ -70,7 +71,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let id = map.get("id").and_then(|field| id(&field)).unwrap_or_else(|| item.given(format!("stream-{index}")));
     let input = map.required("input", "a stream needs an input").and_then(|field| input::read(&field, surroundings));
     let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
-    let output = map.required("output", "a stream needs an output").and_then(|f| output::read(&f, surroundings));
+    let output = output(&mut map, surroundings);
     let error_output = map.get("error_output");
     let batch = map.get_filled("batch");
     let grace_period = map.get("grace_period");
@@ -96,6 +97,18 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     };
     rules::check(&stream, error_topic.as_ref(), report);
     Some(stream)
+}
+
+/// `output`, or the list `outputs`.
+fn output(map: &mut Map, surroundings: &Surroundings) -> Option<Output> {
+    let Some(list) = map.get("outputs") else {
+        let field = map.required("output", "a stream needs an output, or a list of outputs that are written together");
+        return output::read(&field?, surroundings);
+    };
+    if let Some(one) = map.get("output") {
+        one.problem("a stream has an output or a list of outputs; move it into the list, or remove one of the two");
+    }
+    output::read_list(&list, surroundings)
 }
 
 fn id(field: &Field) -> Option<Given<String>> {

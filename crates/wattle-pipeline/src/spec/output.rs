@@ -1,10 +1,13 @@
 //! The `output` and the `error_output` of a stream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
+use super::route::{route, routes};
 use super::{Surroundings, kafka};
+use crate::chain::Route;
 use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
@@ -15,8 +18,8 @@ pub(crate) enum Output {
 
 pub(crate) struct KafkaOutput {
     pub(crate) brokers: String,
-    /// Blank after a problem.
-    pub(crate) topic: Given<String>,
+    /// Where each record goes: one way, or several in one transaction. Empty after a problem.
+    pub(crate) routes: Arc<Vec<Route>>,
     /// Whether the key is there and true.
     pub(crate) exactly_once: Option<Given<bool>>,
     pub(crate) transactional_id: Option<Given<String>>,
@@ -31,6 +34,11 @@ pub(crate) struct KafkaOutput {
 }
 
 impl KafkaOutput {
+    /// All topics that records can go to.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &Given<String>> {
+        self.routes.iter().flat_map(Route::topics)
+    }
+
     pub(crate) fn is_exactly_once(&self) -> bool {
         self.exactly_once.as_ref().is_some_and(|given| given.value)
     }
@@ -66,6 +74,23 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output>
     Some(output)
 }
 
+/// A list of outputs, which are written together: all topics of one cluster. The keys of the transaction are those of the first.
+pub(super) fn read_list(field: &Field, surroundings: &Surroundings) -> Option<Output> {
+    let items = field.list()?;
+    let Some(first) = items.first() else {
+        field.problem("must hold at least one output");
+        return None;
+    };
+    let output = read(first, surroundings)?;
+    let Output::Kafka(mut output) = output else {
+        first.problem("outputs are written together, and only topics of one Kafka cluster can be: use outputs of type kafka, or write to one topic that several streams read");
+        return None;
+    };
+    let own = Arc::into_inner(std::mem::take(&mut output.routes)).unwrap_or_default();
+    output.routes = Arc::new(routes(own, &output.brokers, &items, surroundings));
+    Some(Output::Kafka(output))
+}
+
 fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> KafkaOutput {
     let compressions = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd]
         .map(|compression| (compression.name(), compression));
@@ -73,10 +98,7 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
     let acks = ["0", "1", "all"].map(|acks| (acks, acks));
     KafkaOutput {
         brokers: kafka::brokers(map, surroundings),
-        topic: match map.required("topic", "a kafka output needs a topic") {
-            Some(field) => field.given(topic(&field)),
-            None => field.given(String::new()),
-        },
+        routes: Arc::new(route(map, surroundings.text).into_iter().collect()),
         exactly_once: map.get("exactly_once").and_then(|field| field.bool().map(|value| field.given(value))),
         // Blank counts as given: the rules say what is missing.
         transactional_id: map.get("transactional_id").map(|field| match field.node.is_null() {
@@ -90,27 +112,6 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
         acks: map.get("acks").and_then(|field| field.word(&acks).map(|acks| field.given(acks))),
         client: kafka::client(map, ClientRole::Producer, |_| None),
         here: field.given(()),
-    }
-}
-
-/// A name, or `{type: value, value: NAME}`; blank after a problem.
-fn topic(field: &Field) -> String {
-    if !field.is_structure() {
-        return kafka::topic(field);
-    }
-    let Some(mut map) = Map::of(field) else { return String::new() };
-    let Some(kind) = map.required("type", "needs type: value") else { return String::new() };
-    match kind.word(&[("value", true), ("expr", false)]) {
-        Some(true) => {
-            let topic = map.required("value", "needs the topic's name").map(|field| kafka::topic(&field));
-            map.finish();
-            topic.unwrap_or_default()
-        }
-        Some(false) => {
-            kind.problem("a topic that is computed for each record is not supported; give its name: topic: NAME");
-            String::new()
-        }
-        None => String::new(),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report
         (Input::File(_) | Input::Generate(_), _) => {}
     }
     if let (Output::Kafka(output), Some(topic)) = (&stream.output, error_topic)
-        && topic.value == output.topic.value
+        && output.topics().any(|written| written.value == topic.value)
     {
         add(report, topic, "must not be the topic of the output: nobody could tell failed records from good ones");
     }
@@ -174,7 +174,7 @@ fn loops(input: &KafkaInput, output: &KafkaOutput, error_topic: Option<&Given<St
     if !same_brokers(&input.brokers, &output.brokers) {
         return;
     }
-    for topic in [Some(&output.topic), error_topic].into_iter().flatten() {
+    for topic in output.topics().chain(error_topic) {
         if input.topics.contains(&topic.value) {
             let text =
                 format!("{} is also in input.topics: the stream would read its own records forever", topic.value);

@@ -7,6 +7,7 @@ mod guarantee;
 mod keys;
 mod mistakes;
 mod processors;
+mod routing;
 mod run;
 mod substitution;
 mod support;
