@@ -5,6 +5,7 @@
 //! guarantee) → `chain` (processors: compiled by the plan, run by the tasks) → `run` (threads, sources, sinks, draining).
 
 mod chain;
+mod http;
 mod plan;
 mod problem;
 mod run;
