@@ -9,7 +9,7 @@ use wattle::TransactionScope;
 use crate::chain::Route;
 use crate::problem::{Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, EMBEDDED, Input, Output, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, HealthCheck, Input, Output, Spec, Stream, Surroundings};
 use crate::yaml;
 
 /// Where the text came from and what surrounds it.
@@ -28,17 +28,17 @@ pub struct Context<'a> {
 /// Every problem of the file at once.
 pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
     let report = Report::default();
-    let mut streams = Vec::new();
+    let mut spec = Spec::default();
     if let Some(mut root) = yaml::parse(text, &report) {
         yaml::substitute(&mut root, "", context.env, &report);
         let folder = context.file.parent().unwrap_or(Path::new(""));
         let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
         let surroundings = Surroundings { text, folder, brokers };
-        streams = spec::read(&root, &surroundings, &report);
+        spec = spec::read(&root, &surroundings, &report);
     }
     match report.into_problems(context.file.to_path_buf()) {
         Some(problems) => Err(problems),
-        None => Ok(Plan { streams: streams.into_iter().map(StreamPlan).collect() }),
+        None => Ok(Plan { streams: spec.streams.into_iter().map(StreamPlan).collect(), health: spec.health }),
     }
 }
 
@@ -46,6 +46,8 @@ pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
 pub struct Plan {
     /// In the order of the file.
     pub streams: Vec<StreamPlan>,
+    /// Where it answers whether it is well.
+    pub(crate) health: Option<HealthCheck>,
 }
 
 impl Plan {
@@ -67,9 +69,10 @@ impl Plan {
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
-                Output::Stdout { .. } | Output::Drop => None,
+                _ => None,
             };
-            for brokers in [input, output].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
+            let errors = stream.error_output.as_mut().map(|output| &mut output.brokers);
+            for brokers in [input, output, errors].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
                 address.clone_into(brokers);
             }
         }
@@ -107,16 +110,19 @@ impl StreamPlan {
             let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
             steps.push(names.join(", "));
         }
-        let errors = self.0.error_topic.as_ref().map(|topic| format!(" (failed records: {topic})"));
+        let errors = self.0.error_output.as_ref().map(|output| format!(" (failed records: {})", output.topic.value));
+        let errors = errors.unwrap_or_default();
         steps.push(match &self.0.output {
             Output::Kafka(output) => {
                 let routes: Vec<_> = output.routes.iter().map(Route::shown).collect();
-                format!("kafka {}{}", routes.join(" and "), errors.unwrap_or_default())
+                format!("kafka {}", routes.join(" and "))
             }
             Output::Stdout { .. } => "stdout".to_owned(),
+            Output::File(output) => format!("file {}", output.shown),
+            Output::Http(output) => format!("http {}", shown(&output.url)),
             Output::Drop => "drop".to_owned(),
         });
-        steps.join(" → ")
+        steps.join(" → ") + &errors
     }
 
     /// The guarantee's level, and why.
@@ -135,7 +141,7 @@ impl StreamPlan {
                 return format!("exactly once: {what}");
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
-            Output::Stdout { .. } | Output::Drop => "all",
+            _ => "all",
         };
         let why = match &self.0.input {
             Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
@@ -162,12 +168,8 @@ impl StreamPlan {
     /// The (first) topic that it writes to, and brokers of its cluster; `None` where the output is no Kafka topic.
     #[must_use]
     pub fn output_topic(&self) -> Option<(&str, &str)> {
-        match &self.0.output {
-            Output::Kafka(output) => {
-                output.topics().next().map(|topic| (topic.value.as_str(), output.brokers.as_str()))
-            }
-            Output::Stdout { .. } | Output::Drop => None,
-        }
+        let output = self.0.output.kafka()?;
+        output.topics().next().map(|topic| (topic.value.as_str(), output.brokers.as_str()))
     }
 
     pub(crate) fn into_stream(self) -> Stream {
@@ -181,9 +183,16 @@ impl StreamPlan {
             link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
         }
         if let Output::Kafka(output) = &self.0.output {
-            let topics = output.topics().map(|topic| &topic.value).chain(&self.0.error_topic);
-            link.writes = topics.map(|topic| (topic.clone(), output.brokers.clone())).collect();
+            link.writes = output.topics().map(|topic| (topic.value.clone(), output.brokers.clone())).collect();
         }
+        link.writes
+            .extend(self.0.error_output.iter().map(|output| (output.topic.value.clone(), output.brokers.clone())));
         link
     }
+}
+
+/// A URL without what may be secret in it.
+pub(crate) fn shown(url: &ureq::http::Uri) -> String {
+    let host = url.authority().map(|authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+    format!("{}://{}{}", url.scheme_str().unwrap_or_default(), host.unwrap_or_default(), url.path())
 }

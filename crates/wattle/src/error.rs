@@ -127,6 +127,12 @@ pub enum Error {
         /// Names topic, partition, size, the input record, and what to do.
         text: String,
     },
+    /// An output that is no Kafka topic did not take a record.
+    #[error("{text}")]
+    Undelivered {
+        /// Names the output, what it said, the input record, and what to do.
+        text: String,
+    },
     /// A position that the topic does not have any more, or not yet.
     #[error(
         "the committed position {position} of {topic}/{partition} is outside of the topic's records ({low} to {high}): {cause}. \
@@ -351,6 +357,7 @@ impl Error {
             Error::Stage { .. } => "W0017",
             Error::Query { .. } => "W0018",
             Error::UnreadableState { .. } => "W0019",
+            Error::Undelivered { .. } => "W0040",
             Error::Panic { .. } => return None,
         })
     }

@@ -42,4 +42,4 @@ pub use stage::{
     Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
     StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
-pub use worker::{Lag, Monitor, PartitionLag, Restore, States, Stop, Worker};
+pub use worker::{Lag, Membership, Monitor, PartitionLag, Restore, States, Stop, Worker};

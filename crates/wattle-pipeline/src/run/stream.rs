@@ -5,17 +5,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Resume, Sink, SinkFactory,
-    SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
+    BatchLimits, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Resume, Sink,
+    SinkFactory, SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
 };
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
+use super::outside::{DeadLetters, OutsideSink, Target};
+use super::post::Post;
+use super::retry::Condition;
+use super::segments::Segments;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch};
 use crate::chain::{Chain, Route, Values};
 use crate::plan::StreamPlan;
-use crate::spec::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -44,18 +48,26 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_topic, batch, grace_period } = plan.into_stream();
+    let Stream { id, input, processors, output, error_output, batch, grace_period } = plan.into_stream();
     let id = id.value;
+    let error_topic = error_output.as_ref().map(|output| output.topic.value.clone());
     let routes = match &output {
         Output::Kafka(output) => output.routes.clone(),
-        Output::Stdout { .. } => Arc::new(vec![Route::to("stdout")]),
-        Output::Drop => Arc::new(vec![Route::to("drop")]),
+        _ => Arc::new(vec![Route::to("")]),
     };
-    let values = if matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    let joins = match &output {
+        Output::Http(output) => output.joins(),
+        Output::File(_) => true,
+        _ => false,
+    };
+    let values = if joins || matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    let transactional = output.kafka().is_some_and(KafkaOutput::is_exactly_once);
+    let condition = Condition::new(&id, name(&output));
+    let sink = Outgoing { id: &id, error: error_output, condition: &condition };
     let chain = Chain::new(processors, routes, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
-            let mut config = worker_config(&id, *input, output, error_topic.as_deref());
+            let mut config = worker_config(*input, output, sink);
             config.batch = batch;
             config.grace_period = grace_period.unwrap_or(config.grace_period);
             config.dead_letter_topic = error_topic;
@@ -65,7 +77,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         }
         input @ (Input::File(_) | Input::Generate(_)) => {
             let metrics = Arc::<Metrics>::default();
-            let delivery = source_delivery(&id, &input, output, error_topic.as_deref());
+            let delivery = source_delivery(&input, output, sink);
             let source = SourceBody {
                 input,
                 chain,
@@ -77,11 +89,31 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
             (Body::Source(Box::new(source)), Watch::Source(metrics))
         }
     };
-    let handle = StreamHandle::new(id, watch);
+    let handle = StreamHandle::new(id.clone(), watch, condition, transactional);
     Ok(Job { body, handle })
 }
 
-fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Option<&str>) -> WorkerConfig {
+/// The name of an output that is no topic, for messages.
+fn name(output: &Output) -> String {
+    match output {
+        Output::Kafka(_) => "kafka".to_owned(),
+        Output::File(output) => format!("file {}", output.shown),
+        Output::Http(output) => format!("http {}", crate::plan::shown(&output.url)),
+        Output::Stdout { .. } => "stdout".to_owned(),
+        Output::Drop => "drop".to_owned(),
+    }
+}
+
+/// What outputs of a stream are made with.
+struct Outgoing<'a> {
+    id: &'a str,
+    error: Option<ErrorOutput>,
+    condition: &'a Arc<Condition>,
+}
+
+fn worker_config(input: KafkaInput, output: Output, outgoing: Outgoing) -> WorkerConfig {
+    let id = outgoing.id;
+    let error_topic = outgoing.error.as_ref().map(|error| error.topic.value.clone());
     let group_protocol = input.protocol();
     let exactly_once = match &output {
         Output::Kafka(output) if output.is_exactly_once() => {
@@ -89,16 +121,20 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
         }
         _ => None,
     };
-    let delivery = |output| match exactly_once {
+    let delivery = move |output| match exactly_once {
         Some(transactional_id) => Delivery::ExactlyOnce { transactional_id },
-        None => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+        None => Delivery::AtLeastOnce(sink_factory(output, outgoing)),
     };
     let mut config = match output {
         Output::Kafka(output) => {
             let (compression, properties) = (output.compression, output.client.clone());
             let (scope, timeout) = (output.scope(), output.transaction_timeout.as_ref().map(|given| given.value));
             // Topics on another cluster are checked by the sink.
-            let topics = if output.brokers == input.brokers { output_topics(&output, error_topic) } else { Vec::new() };
+            let topics = if output.brokers == input.brokers {
+                output_topics(&output, error_topic.as_deref())
+            } else {
+                Vec::new()
+            };
             let delivery = delivery(Output::Kafka(output));
             let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
             config.compression = compression;
@@ -117,7 +153,7 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, error_topic: Optio
     config
 }
 
-fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<&str>) -> SourceDelivery {
+fn source_delivery(input: &Input, output: Output, outgoing: Outgoing) -> SourceDelivery {
     match output {
         Output::Kafka(output) if output.is_exactly_once() => {
             // The transactional id is of this stream alone; the stream's own id may be its place in the file.
@@ -130,10 +166,10 @@ fn source_delivery(id: &str, input: &Input, output: Output, error_topic: Option<
                 transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
                 transaction_timeout: output.timeout(),
                 cursor: CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 },
-                sink: sink_config(id, *output, error_topic),
+                sink: sink_config(*output, &outgoing),
             }))
         }
-        output => SourceDelivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+        output => SourceDelivery::AtLeastOnce(sink_factory(output, outgoing)),
     }
 }
 
@@ -141,9 +177,10 @@ fn output_topics(output: &KafkaOutput, error_topic: Option<&str>) -> Vec<String>
     output.topics().map(|topic| topic.value.as_str()).chain(error_topic).map(str::to_owned).collect()
 }
 
-fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> KafkaSinkConfig {
+fn sink_config(output: KafkaOutput, outgoing: &Outgoing) -> KafkaSinkConfig {
+    let error_topic = outgoing.error.as_ref().map(|error| error.topic.value.as_str());
     KafkaSinkConfig {
-        name: id.to_owned(),
+        name: outgoing.id.to_owned(),
         output_topics: output_topics(&output, error_topic),
         brokers: output.brokers,
         acks: output.acks.map_or("all", |given| given.value).to_owned(),
@@ -152,23 +189,60 @@ fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> Kafk
     }
 }
 
-fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFactory {
+fn sink_factory(output: Output, outgoing: Outgoing) -> SinkFactory {
+    let condition = outgoing.condition.clone();
     match output {
         Output::Kafka(output) => {
-            let config = sink_config(id, *output, error_topic);
-            // Connected and checked once, by the first task that needs it.
-            let factory = Mutex::new(None);
-            Box::new(move || {
-                let mut factory = factory.lock().unwrap_or_else(PoisonError::into_inner);
-                let make = match &mut *factory {
-                    Some(make) => make,
-                    none => none.insert(KafkaSink::factory(&config)?),
-                };
-                Ok(Box::new(make()?) as Box<dyn Sink>)
-            })
+            let make = connect_once(sink_config(*output, &outgoing));
+            Box::new(move || Ok(Box::new(make()?) as Box<dyn Sink>))
         }
-        Output::Stdout { append_newline } => Box::new(move || Ok(Box::new(StdoutSink::new(append_newline)))),
-        Output::Drop => Box::new(|| Ok(Box::new(DropSink))),
+        Output::Http(output) => {
+            outside(outgoing, move || Ok(Post::new((*output).clone(), condition.retry(output.retry))))
+        }
+        Output::File(output) => {
+            outside(outgoing, move || Segments::open((*output).clone(), condition.retry(output.retry)))
+        }
+        Output::Stdout { append_newline } => outside(outgoing, move || Ok(StdoutSink::new(append_newline))),
+        Output::Drop => outside(outgoing, || Ok(DropSink)),
+    }
+}
+
+/// An output that is no topic, with the topic for what it does not take.
+fn outside<T: Target + 'static>(
+    outgoing: Outgoing,
+    make: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
+) -> SinkFactory {
+    let condition = outgoing.condition.clone();
+    let dead_letters = outgoing.error.map(|error| {
+        let config = KafkaSinkConfig {
+            name: outgoing.id.to_owned(),
+            output_topics: vec![error.topic.value.clone()],
+            brokers: error.brokers,
+            acks: "all".to_owned(),
+            compression: Compression::None,
+            properties: error.client,
+        };
+        (error.topic.value, connect_once(config))
+    });
+    Box::new(move || {
+        let dead_letters = match &dead_letters {
+            Some((topic, make)) => Some(DeadLetters { topic: topic.clone(), sink: make()? }),
+            None => None,
+        };
+        Ok(Box::new(OutsideSink::new(make()?, dead_letters, condition.clone())))
+    })
+}
+
+/// Connected and checked once, by the first task that needs it.
+fn connect_once(config: KafkaSinkConfig) -> impl Fn() -> Result<KafkaSink, Error> + Send + Sync {
+    let factory = Mutex::new(None);
+    move || {
+        let mut factory = factory.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = match &mut *factory {
+            Some(make) => make,
+            none => none.insert(KafkaSink::factory(&config)?),
+        };
+        make()
     }
 }
 
@@ -272,7 +346,12 @@ mod tests {
             limits: BatchLimits::default(),
             metrics: metrics.clone(),
         };
-        let handle = StreamHandle::new("made-up".to_owned(), Watch::Source(metrics));
+        let handle = StreamHandle::new(
+            "made-up".to_owned(),
+            Watch::Source(metrics),
+            Condition::new("made-up", String::new()),
+            false,
+        );
         let end = Job { body: Body::Source(Box::new(source)), handle: handle.clone() }.run();
         let Outcome::Failed(error) = end.outcome else { panic!("must fail") };
         assert!(error.to_string().starts_with("stream made-up panicked: a bug in the sink"), "{error}");

@@ -1,18 +1,26 @@
 //! Typed values → checked streams. Values that were refused are replaced by defaults, so that every check can run and
 //! every problem is found at once; streams with problems never leave the plan.
 
+mod file_output;
+mod health;
+mod http_output;
 mod input;
 mod kafka;
 mod output;
+mod retry;
 mod route;
 mod rules;
 
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use file_output::FileOutput;
+pub(crate) use health::{HealthCheck, METRICS};
+pub(crate) use http_output::{Body, HttpOutput, KEY};
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
-pub(crate) use output::{KafkaOutput, Output};
+pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
+pub(crate) use retry::RetryPolicy;
 use wattle::BatchLimits;
 
 use crate::chain::{self, Processor};
@@ -35,15 +43,22 @@ pub(crate) struct Stream {
     pub(crate) input: Input,
     pub(crate) processors: Vec<Processor>,
     pub(crate) output: Output,
-    /// Where records go that cannot be processed.
-    pub(crate) error_topic: Option<String>,
+    pub(crate) error_output: Option<ErrorOutput>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
 }
 
+/// A whole file.
+#[derive(Default)]
+pub(crate) struct Spec {
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) health: Option<HealthCheck>,
+}
+
 /// Reads and checks the whole file.
-pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> Vec<Stream> {
-    let Some(mut root) = Map::root(root, report) else { return Vec::new() };
+pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> Spec {
+    let Some(mut root) = Map::root(root, report) else { return Spec::default() };
+    let health = root.get_filled("health_check").and_then(|field| health::read(&field));
     // After a problem here the streams are not told that they have no brokers.
     let brokers = root.get("brokers").map(|field| kafka::addresses(&field)).map(|given| match given.is_empty() {
         true => EMBEDDED.to_owned(),
@@ -63,7 +78,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
-    streams
+    Spec { streams, health }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
@@ -84,18 +99,10 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         }
         field.duration()
     });
-    let error_topic = error_output.and_then(|f| output::read_error_output(&f, output.as_ref()));
+    let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
-    let stream = Stream {
-        id,
-        input,
-        processors,
-        output,
-        error_topic: error_topic.as_ref().map(|topic| topic.value.clone()),
-        batch,
-        grace_period,
-    };
-    rules::check(&stream, error_topic.as_ref(), report);
+    let stream = Stream { id, input, processors, output, error_output, batch, grace_period };
+    rules::check(&stream, report);
     Some(stream)
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
+use super::file_output::{self, FileOutput};
+use super::http_output::{self, HttpOutput};
 use super::route::{route, routes};
 use super::{Surroundings, kafka};
 use crate::chain::Route;
@@ -12,6 +14,8 @@ use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
     Kafka(Box<KafkaOutput>),
+    Http(Box<HttpOutput>),
+    File(Box<FileOutput>),
     Stdout { append_newline: bool },
     Drop,
 }
@@ -31,6 +35,24 @@ pub(crate) struct KafkaOutput {
     pub(crate) client: ClientProperties,
     /// The output itself, for problems about keys that it lacks.
     pub(crate) here: Given<()>,
+}
+
+/// Where records go that cannot be processed.
+pub(crate) struct ErrorOutput {
+    pub(crate) topic: Given<String>,
+    /// Those of the output, where that is Kafka too.
+    pub(crate) brokers: String,
+    /// Of a producer of its own, where the output is none.
+    pub(crate) client: ClientProperties,
+}
+
+impl Output {
+    pub(crate) fn kafka(&self) -> Option<&KafkaOutput> {
+        match self {
+            Output::Kafka(output) => Some(output),
+            _ => None,
+        }
+    }
 }
 
 impl KafkaOutput {
@@ -56,20 +78,31 @@ impl KafkaOutput {
 #[derive(Clone, Copy)]
 enum Kind {
     Kafka,
+    Http,
+    File,
     Stdout,
     Drop,
 }
 
 pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output> {
     let mut map = Map::of(field)?;
-    let kinds = [("kafka", Kind::Kafka), ("stdout", Kind::Stdout), ("drop", Kind::Drop)];
-    let output = match map.required("type", "an output needs a type: kafka, stdout or drop")?.word(&kinds)? {
-        Kind::Kafka => Output::Kafka(Box::new(kafka_output(&mut map, field, surroundings))),
-        Kind::Stdout => {
-            Output::Stdout { append_newline: map.get("append_newline").and_then(|f| f.bool()).unwrap_or(true) }
-        }
-        Kind::Drop => Output::Drop,
-    };
+    let kinds = [
+        ("kafka", Kind::Kafka),
+        ("http", Kind::Http),
+        ("file", Kind::File),
+        ("stdout", Kind::Stdout),
+        ("drop", Kind::Drop),
+    ];
+    let output =
+        match map.required("type", "an output needs a type: kafka, http, file, stdout or drop")?.word(&kinds)? {
+            Kind::File => Output::File(Box::new(file_output::read(&mut map, surroundings)?)),
+            Kind::Http => Output::Http(Box::new(http_output::read(&mut map)?)),
+            Kind::Kafka => Output::Kafka(Box::new(kafka_output(&mut map, field, surroundings))),
+            Kind::Stdout => {
+                Output::Stdout { append_newline: map.get("append_newline").and_then(|f| f.bool()).unwrap_or(true) }
+            }
+            Kind::Drop => Output::Drop,
+        };
     map.finish();
     Some(output)
 }
@@ -116,25 +149,33 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
 }
 
 /// The dead-letter topic.
-pub(super) fn read_error_output(field: &Field, output: Option<&Output>) -> Option<Given<String>> {
+pub(super) fn read_error_output(
+    field: &Field,
+    output: Option<&Output>,
+    surroundings: &Surroundings,
+) -> Option<ErrorOutput> {
     let mut map = Map::of(field)?;
     map.required("type", "an error_output needs type: kafka").and_then(|field| field.word(&[("kafka", ())]));
     let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(kafka::topic(&field)));
-    let brokers = map.get("brokers");
+    let (brokers, client) = match output {
+        Some(Output::Kafka(output)) => (with_output(&mut map, output), ClientProperties::new()),
+        _ => (kafka::brokers(&mut map, surroundings), kafka::client(&mut map, ClientRole::Producer, |_| None)),
+    };
     map.finish();
-    match output {
-        Some(Output::Kafka(output)) => {
-            if let Some(field) = brokers {
-                let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
-                if !names.is_empty() && !kafka::same_brokers(&names.join(","), &output.brokers) {
-                    field.problem("must be the same as output.brokers, since both are written together; remove it");
-                }
-            }
+    let topic = topic.filter(|topic| !topic.value.is_empty())?;
+    Some(ErrorOutput { topic, brokers, client })
+}
+
+/// The output's brokers, which are those of its dead letters.
+fn with_output(map: &mut Map, output: &KafkaOutput) -> String {
+    if let Some(field) = map.get("brokers") {
+        let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
+        if !names.is_empty() && !kafka::same_brokers(&names.join(","), &output.brokers) {
+            field.problem("must be the same as output.brokers, since both are written together; remove it");
         }
-        Some(_) => {
-            field.problem("needs an output of type kafka: records that fail are written together with the others")
-        }
-        None => {}
     }
-    topic.filter(|topic| !topic.value.is_empty())
+    if let Some(field) = map.get("client") {
+        field.problem("is that of the output, since both are written together; remove it");
+    }
+    output.brokers.clone()
 }

@@ -3,12 +3,12 @@
 use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, topic_problem};
 
 use super::kafka::{EMBEDDED, same_brokers};
-use super::{Input, KafkaInput, KafkaOutput, Output, Stream};
+use super::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
 
 /// The rules inside one stream.
-pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report: &Report) {
+pub(super) fn check(stream: &Stream, report: &Report) {
     if let Input::Kafka(input) = &stream.input {
         protocol(input, report);
     }
@@ -16,18 +16,21 @@ pub(super) fn check(stream: &Stream, error_topic: Option<&Given<String>>, report
         (Input::Kafka(input), Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
             positions(input, output, report);
-            loops(input, output, error_topic, report);
+            loops(input, &output.brokers, output.topics(), report);
         }
         (Input::File(_) | Input::Generate(_), Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
             cursor(&stream.input, output, report);
         }
-        (Input::Kafka(input), Output::Stdout { .. } | Output::Drop) => {
+        (Input::Kafka(input), _) => {
             unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
         }
         (Input::File(_) | Input::Generate(_), _) => {}
     }
-    if let (Output::Kafka(output), Some(topic)) = (&stream.output, error_topic)
+    if let (Input::Kafka(input), Some(error)) = (&stream.input, &stream.error_output) {
+        loops(input, &error.brokers, [&error.topic], report);
+    }
+    if let (Output::Kafka(output), Some(ErrorOutput { topic, .. })) = (&stream.output, &stream.error_output)
         && output.topics().any(|written| written.value == topic.value)
     {
         add(report, topic, "must not be the topic of the output: nobody could tell failed records from good ones");
@@ -170,11 +173,11 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
 }
 
 /// A stream that reads what it writes never ends.
-fn loops(input: &KafkaInput, output: &KafkaOutput, error_topic: Option<&Given<String>>, report: &Report) {
-    if !same_brokers(&input.brokers, &output.brokers) {
+fn loops<'a>(input: &KafkaInput, brokers: &str, written: impl IntoIterator<Item = &'a Given<String>>, report: &Report) {
+    if !same_brokers(&input.brokers, brokers) {
         return;
     }
-    for topic in output.topics().chain(error_topic) {
+    for topic in written {
         if input.topics.contains(&topic.value) {
             let text =
                 format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
@@ -214,10 +217,7 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
 }
 
 fn transactional_id(stream: &Stream) -> Option<&Given<String>> {
-    match &stream.output {
-        Output::Kafka(output) => output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty()),
-        Output::Stdout { .. } | Output::Drop => None,
-    }
+    stream.output.kafka()?.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty())
 }
 
 fn group(stream: &Stream) -> Option<&Given<String>> {

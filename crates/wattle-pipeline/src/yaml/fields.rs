@@ -164,6 +164,11 @@ impl<'a> Field<'a> {
         self.parsed("a whole number from 1 on", |text| text.parse().ok().filter(|n| *n > 0))
     }
 
+    /// A whole number from 0 on.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.parsed("a whole number from 0 on", |text| text.parse().ok())
+    }
+
     pub(crate) fn duration(&self) -> Option<Duration> {
         self.parsed("a whole number with a unit of time: 100ms, 5s, 2m, 1h", units::duration)
     }

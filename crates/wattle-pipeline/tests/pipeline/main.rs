@@ -6,6 +6,7 @@ mod examples;
 mod guarantee;
 mod keys;
 mod mistakes;
+mod outputs;
 mod processors;
 mod routing;
 mod run;

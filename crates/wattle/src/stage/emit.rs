@@ -46,6 +46,22 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// A record that cannot be processed, unchanged, with headers behind its own that say what was wrong (`wattle.error`, and `wattle.stage` where
+    /// the error tells) and where it was (`wattle.topic`, `wattle.partition`, `wattle.offset`).
+    #[must_use]
+    pub fn dead_letter(record: &Record<'a>, topic: &'a str, reason: &StageError) -> Self {
+        let notes = [
+            ("wattle.error", Some(reason.to_string())),
+            ("wattle.stage", reason.stage().map(str::to_owned)),
+            ("wattle.topic", Some(record.topic.to_owned())),
+            ("wattle.partition", Some(record.partition.to_string())),
+            ("wattle.offset", Some(record.offset.to_string())),
+        ];
+        let notes = notes.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let notes = notes.map(|(name, value)| Header { name: name.to_owned(), value: Some(value.into_bytes()) });
+        Message::copy(record, topic).headers(record.headers.iter().cloned().chain(notes).collect::<Vec<_>>())
+    }
+
     /// Sets the key.
     #[must_use]
     pub fn key(mut self, key: impl Into<Option<&'a [u8]>>) -> Self {

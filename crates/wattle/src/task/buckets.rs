@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use tokio::runtime::EnterGuard;
 
-use super::failure::{dead_letter, failed, timer_failed, unreadable_state};
+use super::failure::{failed, timer_failed, unreadable_state};
 use super::process::{Done, Firing, Processing};
 use crate::error::Error;
 use crate::kafka::{Batch, Offset, Record};
-use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, SetTimer, StageError, Timer, Transformer};
+use crate::stage::{Invalid, Mark, Message, Next, OnInvalid, Output, Part, SetTimer, StageError, Timer, Transformer};
 use crate::state::{Due, TaskStates, timer_time};
 use crate::worker::Stop;
 
@@ -358,7 +358,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
 
     fn fail(&mut self, record: &Record<'_>, out: &mut Output, reason: &StageError) -> Result<Settled, Error> {
         let Some(topic) = self.processing.dead_letter_topic else { return Err(failed(record, reason)) };
-        out.send(dead_letter(record, topic, reason));
+        out.send(Message::dead_letter(record, topic, reason));
         self.done.aside.dead_letters.add(record, reason);
         Ok(Settled::Yes)
     }

@@ -56,7 +56,10 @@ pub(super) fn state_folder(config: &WorkerConfig) -> Result<Option<StateFolder>,
 pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
     let cluster = admin.cluster()?;
     let patience = Patience::of(admin, &cluster, config)?;
-    let outputs: Vec<String> = config.output_topics.iter().chain(&config.dead_letter_topic).cloned().collect();
+    // Without transactions the sink checks where its dead letters go: that may be another cluster.
+    let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
+    let dead_letters = config.dead_letter_topic.iter().filter(|_| exactly_once);
+    let outputs: Vec<String> = config.output_topics.iter().chain(dead_letters).cloned().collect();
     let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
     check_topics(&cluster, &config.brokers, &all)?;
     let counts: Vec<_> = config.topics.iter().map(|topic| (topic, cluster.topics[topic])).collect();
@@ -69,7 +72,7 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
         );
         return Err(Error::Topics { text });
     }
-    if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
+    if exactly_once {
         check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
     }
     descriptors::check(config, partitions, cluster.connections)?;
