@@ -41,7 +41,7 @@ impl Route {
         Some(Route::Named(Named {
             script,
             topics,
-            path: field.path.rsplit("].").next().unwrap_or_default().to_owned(),
+            path: field.path.split_once("].").map_or(&*field.path, |(_, path)| path).to_owned(),
         }))
     }
 

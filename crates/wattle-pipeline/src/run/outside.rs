@@ -9,7 +9,8 @@ use super::retry::Condition;
 
 /// Writes somewhere.
 pub(super) trait Target: Send {
-    /// Writes the messages in their order. Returns whether all of them are durable or in `refused`; false where `stop` came first.
+    /// Writes the messages in their order. Returns true where all of them are durable or in `refused`, or the first one that is refused was
+    /// the last to be tried; false where `stop` came first.
     ///
     /// # Errors
     /// Where no message can be written any more.
@@ -17,16 +18,31 @@ pub(super) trait Target: Send {
         &mut self,
         batch: &Batch,
         messages: &[Sent<'_>],
-        refused: &mut Vec<Refused>,
+        refused: &mut Refusals,
         stop: &Stop,
     ) -> Result<bool, Error>;
 }
 
-/// A message that the output did not take.
-pub(super) struct Refused {
+/// Messages that the output did not take.
+#[derive(Default)]
+pub(super) struct Refusals {
+    list: Vec<Refused>,
+    /// Whether there is a place for them.
+    has_place: bool,
+}
+
+impl Refusals {
+    /// Adds one. Returns whether others are worth an attempt.
+    pub(super) fn add(&mut self, source: usize, reason: String) -> bool {
+        self.list.push(Refused { source, reason });
+        self.has_place
+    }
+}
+
+struct Refused {
     /// Index in its batch of the record that it was made from.
-    pub(super) source: usize,
-    pub(super) reason: String,
+    source: usize,
+    reason: String,
 }
 
 /// Where records go that were not processed, or not taken.
@@ -62,10 +78,11 @@ impl<T: Target> Sink for OutsideSink<T> {
     fn deliver(&mut self, batch: &Batch, output: &Output, stop: &Stop) -> Result<bool, Error> {
         let dead = self.dead_letters.as_ref().map(|dead| dead.topic.as_str());
         let (failed, messages): (Vec<_>, Vec<_>) = output.iter().partition(|message| Some(message.topic) == dead);
-        let mut refused = Vec::new();
+        let mut refused = Refusals { list: Vec::new(), has_place: dead.is_some() };
         if !self.target.write(batch, &messages, &mut refused, stop)? {
             return Ok(false);
         }
+        let mut refused = refused.list;
         let Some(dead) = &mut self.dead_letters else {
             return refused.first().map_or(Ok(true), |refused| Err(self.stopped(batch, refused)));
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ureq::http::{HeaderValue, Request, StatusCode, header};
 use wattle::{Batch, Error, Sent, Stop};
 
-use super::outside::{Refused, Target};
+use super::outside::{Refusals, Target};
 use super::retry::{Refusal, Retry, Written};
 use crate::spec::{Body, HttpOutput, KEY};
 
@@ -61,29 +61,37 @@ impl Target for Post {
         &mut self,
         batch: &Batch,
         messages: &[Sent<'_>],
-        refused: &mut Vec<Refused>,
+        refused: &mut Refusals,
         stop: &Stop,
     ) -> Result<bool, Error> {
         let keys = keys(batch, messages);
         let mut from = 0;
         while from < messages.len() {
             let until = end(batch, messages, from, self.output.batch_size);
-            match self.send(&range(&keys[from..until]), &messages[from..until], stop) {
-                Written::Yes => {}
+            let go_on = match self.send(&range(&keys[from..until]), &messages[from..until], stop) {
+                Written::Yes => true,
                 Written::Stopped => return Ok(false),
-                Written::No(reason) if until == from + 1 => {
-                    refused.push(Refused { source: messages[from].source, reason });
-                }
                 // One of them is at fault, and the others are not.
-                Written::No(_) => {
+                Written::Refused(_) if until > from + 1 => {
                     for index in from..until {
                         match self.send(&keys[index], &messages[index..=index], stop) {
                             Written::Yes => {}
                             Written::Stopped => return Ok(false),
-                            Written::No(reason) => refused.push(Refused { source: messages[index].source, reason }),
+                            Written::Refused(reason) | Written::GivenUp(reason) => {
+                                if !refused.add(messages[index].source, reason) {
+                                    return Ok(true);
+                                }
+                            }
                         }
                     }
+                    true
                 }
+                Written::Refused(reason) | Written::GivenUp(reason) => {
+                    messages[from..until].iter().all(|message| refused.add(message.source, reason.clone()))
+                }
+            };
+            if !go_on {
+                return Ok(true);
             }
             from = until;
         }

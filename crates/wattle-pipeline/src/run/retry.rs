@@ -31,8 +31,10 @@ pub(super) enum Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     Yes,
-    /// It was refused, or has failed for as long as the policy allows; with the reason.
-    No(String),
+    /// It was refused, with the reason.
+    Refused(String),
+    /// It has failed for as long as the policy allows; with the reason.
+    GivenUp(String),
     /// Nobody wants it any more.
     Stopped,
 }
@@ -125,13 +127,13 @@ impl Retry {
         let written = loop {
             let (reason, after) = match attempt() {
                 Ok(()) => break Written::Yes,
-                Err(Refusal::Never { reason }) => break Written::No(reason),
+                Err(Refusal::Never { reason }) => break Written::Refused(reason),
                 Err(Refusal::Later { reason, after }) => (reason, after),
             };
             times += 1;
             let wait = after.map_or(pause, |after| after.clamp(FIRST, LONGEST_ASKED));
             if self.policy.count.is_some_and(|count| times > count) || begin.elapsed() + wait > self.policy.timeout {
-                break Written::No(format!(
+                break Written::GivenUp(format!(
                     "{reason}; given up after {times} attempts in {:.1} s",
                     begin.elapsed().as_secs_f64()
                 ));
@@ -202,15 +204,15 @@ mod tests {
             later()
         });
         assert!(
-            matches!(&written, Written::No(reason) if reason.starts_with("503; given up after 3 attempts")),
+            matches!(&written, Written::GivenUp(reason) if reason.starts_with("503; given up after 3 attempts")),
             "{written:?}"
         );
         assert_eq!((attempts, condition.problem()), (3, None));
         let (_, retry) = policy(None, Duration::from_millis(150));
-        assert!(matches!(retry.run(&Stop::new(), later), Written::No(_)));
+        assert!(matches!(retry.run(&Stop::new(), later), Written::GivenUp(_)));
         let (_, retry) = policy(None, Duration::from_secs(60));
         let never = || Err(Refusal::Never { reason: "404".to_owned() });
-        assert_eq!(retry.run(&Stop::new(), never), Written::No("404".to_owned()));
+        assert_eq!(retry.run(&Stop::new(), never), Written::Refused("404".to_owned()));
         let stop = Stop::new();
         let written = retry.run(&stop, || {
             stop.stop();
@@ -223,6 +225,6 @@ mod tests {
     fn an_output_that_asks_for_time_gets_it() {
         let (_, retry) = policy(None, Duration::from_secs(5));
         let asked = || Err(Refusal::Later { reason: "429".to_owned(), after: Some(Duration::from_secs(60)) });
-        assert!(matches!(retry.run(&Stop::new(), asked), Written::No(_)), "that is longer than the policy allows");
+        assert!(matches!(retry.run(&Stop::new(), asked), Written::GivenUp(_)), "that is longer than the policy allows");
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use wattle::{Batch, Error, Sent, Stop};
 
-use super::outside::{Refused, Target};
+use super::outside::{Refusals, Target};
 use super::post::push_line;
 use super::retry::{Refusal, Retry, Written};
 use super::spawn;
@@ -58,13 +58,7 @@ impl Segments {
 }
 
 impl Target for Segments {
-    fn write(
-        &mut self,
-        _: &Batch,
-        messages: &[Sent<'_>],
-        refused: &mut Vec<Refused>,
-        stop: &Stop,
-    ) -> Result<bool, Error> {
+    fn write(&mut self, _: &Batch, messages: &[Sent<'_>], refused: &mut Refusals, stop: &Stop) -> Result<bool, Error> {
         self.text.clear();
         messages.iter().for_each(|message| push_line(message.value.unwrap_or(b"null"), &mut self.text));
         let mut fatal = None;
@@ -83,9 +77,8 @@ impl Target for Segments {
             (_, Some(error)) => Err(error),
             (Written::Yes, None) => Ok(true),
             (Written::Stopped, None) => Ok(false),
-            (Written::No(reason), None) => {
-                let of = |message: &Sent<'_>| Refused { source: message.source, reason: reason.clone() };
-                refused.extend(messages.iter().map(of));
+            (Written::Refused(reason) | Written::GivenUp(reason), None) => {
+                messages.iter().all(|message| refused.add(message.source, reason.clone()));
                 Ok(true)
             }
         }
@@ -270,7 +263,7 @@ mod tests {
         values.iter().for_each(|value| output.send(Message::to("").value(value.as_bytes())));
         let messages: Vec<_> = output.iter().collect();
         let batch = Batch::new(vec!["in".to_owned()]);
-        assert!(segments.write(&batch, &messages, &mut Vec::new(), &Stop::new()).unwrap());
+        assert!(segments.write(&batch, &messages, &mut Refusals::default(), &Stop::new()).unwrap());
     }
 
     /// Contents of the files with final names, in order, and how many are not complete.

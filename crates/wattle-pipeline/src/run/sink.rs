@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use wattle::{Batch, Error, Sent, Stop};
 
-use super::outside::{Refused, Target};
+use super::outside::{Refusals, Target};
 
 /// Writes values to the standard output: one write a batch, so that streams do not mix within it.
 pub(super) struct StdoutSink {
@@ -29,7 +29,7 @@ impl StdoutSink {
 }
 
 impl Target for StdoutSink {
-    fn write(&mut self, _: &Batch, messages: &[Sent<'_>], _: &mut Vec<Refused>, _: &Stop) -> Result<bool, Error> {
+    fn write(&mut self, _: &Batch, messages: &[Sent<'_>], _: &mut Refusals, _: &Stop) -> Result<bool, Error> {
         self.render(messages);
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(&self.text).and_then(|()| stdout.flush());
@@ -41,7 +41,7 @@ impl Target for StdoutSink {
 pub(super) struct DropSink;
 
 impl Target for DropSink {
-    fn write(&mut self, _: &Batch, _: &[Sent<'_>], _: &mut Vec<Refused>, _: &Stop) -> Result<bool, Error> {
+    fn write(&mut self, _: &Batch, _: &[Sent<'_>], _: &mut Refusals, _: &Stop) -> Result<bool, Error> {
         Ok(true)
     }
 }

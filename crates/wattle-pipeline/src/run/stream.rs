@@ -21,6 +21,9 @@ use crate::chain::{Chain, Route, Values};
 use crate::plan::StreamPlan;
 use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
 
+/// Most records of a batch that are requests: a position commits behind all of them, and what was not committed is sent again.
+const REQUESTS: usize = 500;
+
 /// A stream, ready to run.
 pub(super) struct Job {
     body: Body,
@@ -48,7 +51,7 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_output, batch, grace_period } = plan.into_stream();
+    let Stream { id, input, processors, output, error_output, mut batch, grace_period } = plan.into_stream();
     let id = id.value;
     let error_topic = error_output.as_ref().map(|output| output.topic.value.clone());
     let routes = match &output {
@@ -61,6 +64,9 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         _ => false,
     };
     let values = if joins || matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    if matches!(&output, Output::Http(output) if !output.joins()) {
+        batch.max_poll_records.get_or_insert(REQUESTS);
+    }
     let transactional = output.kafka().is_some_and(KafkaOutput::is_exactly_once);
     let condition = Condition::new(&id, name(&output));
     let sink = Outgoing { id: &id, error: error_output, condition: &condition };
