@@ -3,7 +3,7 @@
 //! `kafka::worker::NAME`, `kafka::consumer::NAME` and `kafka::consumer::worker::NAME` are the same promise where the pipelines have
 //! another transaction scope, or another group protocol, than the default.
 //!
-//! `WATTLE_REQUIRE_KAFKA=1` fails the tests of a broker whose prerequisites are missing, instead of skipping them. `WATTLE_FULL=1`
+//! `WATTLE_REQUIRE_KAFKA=1` fails the tests of a broker, or of a database, whose prerequisites are missing, instead of skipping them. `WATTLE_FULL=1`
 //! runs the full numbers, and every promise about delivery under the group protocol `consumer` too. `WATTLE_BIN` names the binary under test; without it, it is built with the profile of this test.
 //! `WATTLE_KEEP=1` keeps the folder with the brokers' data and logs.
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
@@ -47,7 +47,12 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
     if let Some(what) = missing {
         println!("{}: the tests on {kind} ({what})", if required { "FAILED" } else { "SKIPPED" });
     }
+    let no_postgres = if list { None } else { harness::postgres::missing() };
+    if let Some(what) = no_postgres {
+        println!("{}: the tests with PostgreSQL on {kind} ({what})", if required { "FAILED" } else { "SKIPPED" });
+    }
     let trial = |mode: Mode, suite: &str, promise: Promise| {
+        let missing = missing.or(no_postgres.filter(|_| promise.module == "postgres"));
         let context = Arc::clone(context);
         let mut path = mode.words();
         path.insert(0, kind.name);

@@ -1,6 +1,6 @@
 //! The oracle: every record that went in comes out once, in order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -134,6 +134,35 @@ impl Ledger {
             &twice[..twice.len().min(10)]
         );
         assert!(self.disorder.is_empty(), "records are out of order: {:?}", self.disorder);
+    }
+
+    /// # Panics
+    /// Unless each of `sure` is there once, each of `perhaps` at most once, no other is, and those of one origin are in order.
+    pub(crate) fn assert_once(&self, sure: &BTreeSet<u64>, perhaps: &BTreeSet<u64>) {
+        let missing: Vec<_> = sure.iter().filter(|id| !self.times.contains_key(id)).collect();
+        assert!(
+            missing.is_empty(),
+            "{} of {} are missing: {:?} ..",
+            missing.len(),
+            sure.len(),
+            &missing[..missing.len().min(10)]
+        );
+        let twice: Vec<_> = self.times.iter().filter(|(_, times)| **times > 1).take(10).collect();
+        assert!(twice.is_empty(), "records are there more than once: {twice:?} ..");
+        let strange: Vec<_> =
+            self.times.keys().filter(|id| !sure.contains(id) && !perhaps.contains(id)).take(10).collect();
+        assert!(strange.is_empty(), "nobody was told that these are accepted, or not told otherwise: {strange:?} ..");
+        assert!(self.disorder.is_empty(), "records are out of order: {:?}", self.disorder);
+    }
+
+    /// How many ids are there.
+    pub(crate) fn len(&self) -> u64 {
+        self.times.len() as u64
+    }
+
+    /// Whether each of these is there.
+    pub(crate) fn has(&self, ids: &BTreeSet<u64>) -> bool {
+        ids.iter().all(|id| self.times.contains_key(id))
     }
 
     /// # Panics

@@ -2,22 +2,26 @@
 //!
 //! `context` starts the brokers and the binary under test once; a promise gets a `room`: a kind of broker, a `mode`, its own names and
 //! folder. `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what a broker holds (`members`
-//! at its groups, `wire` at what no client offers), and `ledger` judges it; `proxy` holds a client's requests back; `receiver` is what outputs of type `http` write to; `watchdog` ends
+//! at its groups, `wire` at what no client offers), and `ledger` judges it; `proxy` holds a client's requests back; `http` is a client of inputs, `receiver` what
+//! outputs of type `http` write to, and `postgres` a database; `watchdog` ends
 //! everything even if this process is killed.
 
 pub(crate) mod broker;
 pub(crate) mod cluster;
 pub(crate) mod context;
+pub(crate) mod http;
 pub(crate) mod ledger;
 pub(crate) mod load;
 mod members;
 pub(crate) mod mode;
 pub(crate) mod pipeline;
 pub(crate) mod ports;
+pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod receiver;
 pub(crate) mod room;
+pub(crate) mod table;
 pub(crate) mod transaction;
 pub(crate) mod wait;
 pub(crate) mod watchdog;

@@ -9,6 +9,8 @@ use super::mode::{Mode, Protocol, Scope};
 pub(crate) struct Pipeline {
     pub(crate) mode: Mode,
     pub(crate) brokers: String,
+    /// Those of the output, where they are others: then nothing is said of transactional offsets.
+    pub(crate) output_brokers: Option<String>,
     pub(crate) topics: Vec<String>,
     pub(crate) consumer_group: String,
     pub(crate) topic: String,
@@ -36,6 +38,7 @@ impl Pipeline {
         Pipeline {
             mode,
             brokers: brokers.to_owned(),
+            output_brokers: None,
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
             consumer_group: name.to_owned(),
             topic: output.to_owned(),
@@ -92,7 +95,8 @@ impl fmt::Display for Pipeline {
         writeln!(f, "      brokers: [\"{}\"]\n      topics: {:?}", self.brokers, self.topics)?;
         writeln!(f, "      consumer_group: {}", self.consumer_group)?;
         writeln!(f, "      start_from_latest: {}", self.start_from_latest)?;
-        writeln!(f, "      transactional_offsets: {exactly_once}")?;
+        let elsewhere = self.output_brokers.is_some();
+        writeln!(f, "      transactional_offsets: {}", exactly_once && !elsewhere)?;
         if let Some(id) = &self.group_instance_id {
             writeln!(f, "      group_instance_id: {id}")?;
         }
@@ -106,11 +110,14 @@ impl fmt::Display for Pipeline {
             writeln!(f, "      group_protocol: consumer")?;
         }
         writeln!(f, "    pipeline:\n      processors: [{}]", self.processors.join(", "))?;
-        writeln!(f, "    output:\n      type: kafka\n      brokers: [\"{}\"]", self.brokers)?;
+        let brokers = self.output_brokers.as_ref().unwrap_or(&self.brokers);
+        writeln!(f, "    output:\n      type: kafka\n      brokers: [\"{brokers}\"]")?;
         writeln!(f, "      topic: {}\n      client: {}", self.topic, self.producer)?;
         if let Some(id) = &self.transactional_id {
             writeln!(f, "      exactly_once: true\n      transactional_id: {id}")?;
-            writeln!(f, "      offset_commit_group: {}", self.consumer_group)?;
+            if !elsewhere {
+                writeln!(f, "      offset_commit_group: {}", self.consumer_group)?;
+            }
         }
         if self.mode.is_worker() && exactly_once {
             writeln!(f, "      transaction_scope: worker")?;

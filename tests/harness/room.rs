@@ -11,6 +11,7 @@ use super::context::{Context, OwnBroker};
 use super::load::Load;
 use super::mode::Mode;
 use super::pipeline::Pipeline;
+use super::postgres::Postgres;
 use super::process::Process;
 
 /// Topics, groups and ids carry the test's name: tests on the shared broker do not meet.
@@ -84,6 +85,11 @@ impl Room {
         &self.folder
     }
 
+    /// A PostgreSQL for this test alone.
+    pub(crate) fn postgres(&self) -> Postgres {
+        Postgres::start(&self.folder, self.context.watchdog())
+    }
+
     /// Creates a topic on the shared broker.
     pub(crate) fn topic(&self, part: &str, partitions: i32) -> String {
         self.topic_with(part, partitions, &[])
@@ -144,9 +150,13 @@ impl Room {
 
     /// Drains this file in a shell that has run `ulimit` with these arguments.
     pub(crate) fn drain_under(&self, ulimit: &str, pipeline: impl ToString) -> Process {
-        let script = format!("ulimit {ulimit} && exec \"$0\" run \"$1\" --drain");
+        self.shell(&format!("ulimit {ulimit} && exec \"$0\" run \"$1\" --drain"), pipeline)
+    }
+
+    /// Runs a shell script in which `"$0" run "$1"` runs this file.
+    pub(crate) fn shell(&self, script: &str, pipeline: impl ToString) -> Process {
         let binary = self.context.binary().to_str().expect("a path that is text");
-        let arguments = ["-c", &script, binary, &self.write(pipeline)];
+        let arguments = ["-c", script, binary, &self.write(pipeline)];
         Process::spawn(Path::new("/bin/sh"), &self.folder, None, &arguments, self.context.watchdog())
     }
 

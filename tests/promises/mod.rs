@@ -100,6 +100,11 @@ promises! {
         numbers_keep_their_value,
         keys_land_where_java_producers_put_them,
         tail_prints_what_a_reader_of_committed_records_sees (plain only: "no pipeline");
+    clusters:
+        kills_between_two_clusters_neither_lose_nor_double_a_record,
+        a_cursor_on_the_cluster_of_the_outputs_wins_over_the_groups_positions,
+        a_stopped_process_between_two_clusters_writes_nothing_when_it_goes_on,
+        two_addresses_of_one_cluster_are_one_cluster;
     cursor:
         a_file_whose_reader_is_killed_is_written_once,
         a_file_that_grew_is_read_on_and_one_that_changed_is_refused,
@@ -112,6 +117,27 @@ promises! {
         a_start_waits_for_an_open_transaction_in_the_changelog,
         a_changelog_that_would_lose_the_cursor_is_refused,
         generated_records_go_on_behind_the_last_one;
+    sqlite:
+        rows_in_sqlite_are_written_once_over_kills,
+        a_stopped_process_writes_no_rows_to_sqlite_when_it_goes_on (kafka only: "the database decides"),
+        a_file_is_written_to_sqlite_once_over_kills (embedded only: "no broker has a part in it"),
+        rows_that_sqlite_refuses_go_to_the_error_topic_or_stop_the_stream (embedded only: "the database decides"),
+        a_locked_database_is_waited_for_and_given_up_on (embedded only: "the database decides");
+    postgres:
+        rows_in_postgres_are_written_once_over_kills (kafka only: "the database decides"),
+        a_stopped_process_writes_no_rows_to_postgres_when_it_goes_on (kafka only: "the database decides"),
+        a_database_that_is_restarted_loses_and_doubles_nothing (kafka only: "the database decides"),
+        rows_that_postgres_refuses_go_to_the_error_topic_or_stop_the_stream (embedded only: "the database decides"),
+        values_keep_what_they_are_and_an_upsert_keeps_the_last (embedded only: "no broker has a part in it");
+    pushed:
+        requests_that_were_answered_are_written_once_over_kills,
+        requests_without_a_log_are_answered_when_the_output_has_them,
+        a_log_that_is_full_refuses_requests_until_the_output_is_back,
+        a_full_disk_refuses_requests_until_there_is_room (embedded only: "the disk is the log's"),
+        a_log_belongs_to_one_process (embedded only: "nothing is written"),
+        a_log_that_was_cut_short_goes_on_and_one_that_is_damaged_is_refused (embedded only: "the file is the log's"),
+        stdin_goes_on_behind_what_its_log_has (embedded only: "the input is what differs"),
+        durability_of_an_input_that_can_be_read_again_writes_no_log (embedded only: "nothing is written");
     hooks (each scope):
         a_refused_commit_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_commit_that_is_done_and_answered_with_an_error_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
@@ -162,6 +188,8 @@ promises! {
         a_task_that_comes_back_reads_only_the_tail_of_its_state (classic only: "the example has no such option"),
         a_state_folder_in_use_is_refused_with_its_owner (classic only: "the example has no such option"),
         a_changelog_that_was_made_anew_is_followed (classic only: "the example has no such option"),
+        an_application_with_the_id_of_another_is_refused (classic only: "the example has no such option"),
+        positions_of_a_topic_that_is_read_no_more_are_named (classic only: "the example has no such option"),
         ten_thousand_deletes_are_compacted_away (classic only: "the example has no such option"),
         a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_refused (classic only: "the example has no such option"),
         a_timer_fires_once_over_kills (classic only: "the example has no such option"),

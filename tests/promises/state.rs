@@ -236,7 +236,7 @@ pub(super) fn a_state_folder_in_use_is_refused_with_its_owner(room: &Room) {
     third.stop_cleanly();
 }
 
-/// The state that a folder has belongs to the topic that is gone.
+/// A topic that is gone is not made anew beside positions. The state that a folder has belongs to it.
 pub(super) fn a_changelog_that_was_made_anew_is_followed(room: &Room) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let group = room.cluster().group(&room.group());
@@ -249,7 +249,14 @@ pub(super) fn a_changelog_that_was_made_anew_is_followed(room: &Room) {
     };
     assert!(!run(0).says(&["is wiped"]));
     assert!(!run(100).says(&["is wiped"]));
-    room.cluster().delete_topic(&format!("{}-changelog", room.group()));
+    let changelog = format!("{}-changelog", room.group());
+    room.cluster().delete_topic(&changelog);
+    let mut refused = start_in(room, &input, &output, "state");
+    assert_eq!(refused.wait_exit(PATIENCE), 1);
+    let remedy = format!("wattle create {changelog} --partitions 1 --config cleanup.policy=compact");
+    let words = [&remedy[..], &format!("{input}/0 at "), &format!("wattle reset {}", room.group())];
+    assert!(refused.says(&words), "log: {}", refused.stderr());
+    room.cluster().create_topic(&changelog, 1, &[("cleanup.policy", "compact")]);
     let last = run(200);
     assert!(last.says(&["task 0", "is wiped", "the changelog topic was made anew"]), "log: {}", last.stderr());
     let mut counts = Vec::new();
@@ -261,6 +268,33 @@ pub(super) fn a_changelog_that_was_made_anew_is_followed(room: &Room) {
     counts.sort_unstable();
     let wanted: Vec<(u64, u64)> = (0..300).map(|i| (i, if (100..200).contains(&i) { 2 } else { 1 })).collect();
     assert_eq!(counts, wanted);
+}
+
+/// Two applications with one id would have one state. The second one has no positions beside it.
+pub(super) fn an_application_with_the_id_of_another_is_refused(room: &Room) {
+    let (one, other, output) = (room.topic("one", 1), room.topic("other", 1), room.topic("out", 1));
+    let group = room.cluster().group(&room.group());
+    write_keys(room, &one, 0, 10);
+    let mut first = start_in(room, &one, &output, "state");
+    group.wait_drained(&[&one], PATIENCE);
+    first.stop_cleanly();
+    let mut second = start_in(room, &other, &output, "state");
+    assert_eq!(second.wait_exit(PATIENCE), 1);
+    assert!(second.says(&["no committed positions of its partitions", "10 keys"]), "log: {}", second.stderr());
+}
+
+/// Whether they are of an earlier version or of another application with the same id, nobody but the operator knows.
+pub(super) fn positions_of_a_topic_that_is_read_no_more_are_named(room: &Room) {
+    let (one, other, output) = (room.topic("one", 1), room.topic("other", 1), room.topic("out", 1));
+    let group = room.cluster().group(&room.group());
+    write_keys(room, &one, 0, 10);
+    let mut both = start_in(room, &format!("{one},{other}"), &output, "state");
+    group.wait_drained(&[&one], PATIENCE);
+    both.stop_cleanly();
+    let mut without = start_in(room, &one, &output, "state");
+    without.wait_says(&["positions of topics that this process does not read", &other, "application_id"], PATIENCE);
+    without.stop_cleanly();
+    assert!(!both.says(&["positions of topics"]), "log: {}", both.stderr());
 }
 
 /// Deletes are tombstones, so that the changelog shrinks to what lives; a folder that has seen none of them for longer than they are kept is not

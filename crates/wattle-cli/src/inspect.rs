@@ -30,7 +30,8 @@ pub(crate) fn inspect(args: &InspectArgs, status: &Status, embedded: &mut Option
     let found = look(&application, &args.target)?;
     if args.json {
         let text = serde_json::to_string(&found).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-        return print(&format!("{text}\n"));
+        print(&format!("{text}\n"))?;
+        return check_known(&found);
     }
     check_known(&found)?;
     print(&describe(&found, &args.target))

@@ -4,7 +4,9 @@
 //! `yaml` (text → nodes with places → typed values) → `spec` (values → checked streams) → `plan` (what will run, and its
 //! guarantee) → `chain` (processors: compiled by the plan, run by the tasks) → `run` (threads, sources, sinks, draining).
 
+mod arkflow;
 mod chain;
+mod guarantee;
 mod http;
 mod plan;
 mod problem;
@@ -15,4 +17,4 @@ mod yaml;
 pub use plan::{Context, Plan, StreamPlan, plan};
 pub use problem::{Problem, Problems};
 pub use run::{Outcome, RunOptions, Running, StreamEnd, StreamHandle, start};
-pub use spec::EMBEDDED;
+pub use spec::{EMBEDDED, Logging};

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use wattle::TransactionScope;
-
 use crate::chain::Route;
-use crate::problem::{Problems, Report};
+use crate::guarantee;
+use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, EMBEDDED, HealthCheck, Input, Output, Spec, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings};
 use crate::yaml;
 
 /// Where the text came from and what surrounds it.
@@ -28,24 +27,34 @@ pub struct Context<'a> {
 /// Every problem of the file at once.
 pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
     let report = Report::default();
-    let mut spec = Spec::default();
-    if let Some(mut root) = yaml::parse(text, &report) {
+    let mut file = spec::File::default();
+    if let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), &report) {
         yaml::substitute(&mut root, "", context.env, &report);
         let folder = context.file.parent().unwrap_or(Path::new(""));
         let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
         let surroundings = Surroundings { text, folder, brokers };
-        spec = spec::read(&root, &surroundings, &report);
+        file = spec::read(&root, &surroundings, &report);
     }
+    let notes = report.take_notes();
     match report.into_problems(context.file.to_path_buf()) {
         Some(problems) => Err(problems),
-        None => Ok(Plan { streams: spec.streams.into_iter().map(StreamPlan).collect(), health: spec.health }),
+        None => Ok(Plan {
+            streams: file.streams.into_iter().map(StreamPlan).collect(),
+            logging: file.logging,
+            notes,
+            health: file.health,
+        }),
     }
 }
 
-/// The checked streams of a file. `Display` is one line a stream.
+/// The checked streams of a file. `Display` is one line a stream, and one a note.
 pub struct Plan {
     /// In the order of the file.
     pub streams: Vec<StreamPlan>,
+    /// What the file says about the log.
+    pub logging: Logging,
+    /// What is right, and does less or more than its words: what whoever wrote it should know. In the order of their places.
+    pub notes: Vec<Problem>,
     /// Where it answers whether it is well.
     pub(crate) health: Option<HealthCheck>,
 }
@@ -65,13 +74,13 @@ impl Plan {
         for StreamPlan(stream) in &mut self.streams {
             let input = match &mut stream.input {
                 Input::Kafka(input) => Some(&mut input.brokers),
-                Input::File(_) | Input::Generate(_) => None,
+                _ => None,
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
                 _ => None,
             };
-            let errors = stream.error_output.as_mut().map(|output| &mut output.brokers);
+            let errors = stream.error_output.as_mut().map(|errors| &mut errors.brokers);
             for brokers in [input, output, errors].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
                 address.clone_into(brokers);
             }
@@ -84,7 +93,10 @@ impl fmt::Display for Plan {
         let lines: Vec<_> = self.streams.iter().map(|s| (s.id(), s.route(), s.guarantee())).collect();
         let ids = lines.iter().map(|(id, ..)| id.chars().count()).max().unwrap_or(0);
         let routes = lines.iter().map(|(_, route, _)| route.chars().count()).max().unwrap_or(0);
-        lines.iter().try_for_each(|(id, route, guarantee)| writeln!(f, "{id:<ids$}   {route:<routes$}   {guarantee}"))
+        lines
+            .iter()
+            .try_for_each(|(id, route, guarantee)| writeln!(f, "{id:<ids$}   {route:<routes$}   {guarantee}"))?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
 }
 
@@ -101,53 +113,59 @@ impl StreamPlan {
     /// Source → processors → sink.
     #[must_use]
     pub fn route(&self) -> String {
-        let mut steps = vec![match &self.0.input {
-            Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
-            Input::File(file) => format!("file {}", file.name),
-            Input::Generate(_) => "generate".to_owned(),
-        }];
+        let [input, output] = &self.0.names;
+        let named = |name: &Option<String>, step| name.iter().fold(step, |step, name| format!("{step} ({name})"));
+        let mut steps = vec![named(
+            input,
+            match &self.0.input {
+                Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
+                Input::File(file) => format!("file {}", file.name),
+                Input::Http(input) => format!("http {}{}", input.address.value, input.path),
+                Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
+            },
+        )];
         if !self.0.processors.is_empty() {
             let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
             steps.push(names.join(", "));
         }
-        let errors = self.0.error_output.as_ref().map(|output| format!(" (failed records: {})", output.topic.value));
-        let errors = errors.unwrap_or_default();
-        steps.push(match &self.0.output {
-            Output::Kafka(output) => {
-                let routes: Vec<_> = output.routes.iter().map(Route::shown).collect();
-                format!("kafka {}", routes.join(" and "))
-            }
-            Output::Stdout { .. } => "stdout".to_owned(),
-            Output::File(output) => format!("file {}", output.shown),
-            Output::Http(output) => format!("http {}", shown(&output.url)),
-            Output::Drop => "drop".to_owned(),
-        });
-        steps.join(" → ") + &errors
+        let errors = self.0.error_output.as_ref().map(|errors| format!(" (failed records: {})", errors.topic.value));
+        steps.push(named(
+            output,
+            match &self.0.output {
+                Output::Kafka(output) => {
+                    let routes: Vec<_> = output.routes.iter().map(Route::shown).collect();
+                    format!("kafka {}", routes.join(" and "))
+                }
+                Output::Sql(output) => {
+                    let verb = if output.mode == SqlMode::Upsert { "upsert" } else { "insert" };
+                    let (system, database, table) = (output.system(), output.database_name(), &output.table);
+                    format!("{system} {database}: {verb} {table}")
+                }
+                Output::File(output) => format!("file {}", output.shown),
+                Output::Http(output) => format!("http {}", shown(&output.url)),
+                Output::Stdout { .. } => "stdout".to_owned(),
+                Output::Drop => "drop".to_owned(),
+            },
+        ));
+        steps.join(" → ") + &errors.unwrap_or_default()
     }
 
     /// The guarantee's level, and why.
     #[must_use]
     pub fn guarantee(&self) -> String {
+        format!("{}{}", self.level(), guarantee::of_log(&self.0))
+    }
+
+    fn level(&self) -> String {
         let acks = match &self.0.output {
             Output::Kafka(output) if output.is_exactly_once() => {
-                let what = match &self.0.input {
-                    Input::Kafka(_) if output.scope() == TransactionScope::Worker => {
-                        "offsets commit in the same transaction, which partitions of a worker share (transaction_scope)"
-                    }
-                    Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
-                    Input::File(_) => "the file's position commits with the records",
-                    Input::Generate(_) => "the number of records made commits with them",
-                };
-                return format!("exactly once: {what}");
+                return format!("exactly once: {}", guarantee::exactly_once(&self.0, output));
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
+            Output::Sql(_) => return format!("exactly once: {}", guarantee::in_database(&self.0)),
             _ => "all",
         };
-        let why = match &self.0.input {
-            Input::Kafka(_) => "offsets commit after the output confirmed; a crash between the two repeats records",
-            Input::File(_) => "no position is committed; a restart reads the file from its beginning",
-            Input::Generate(_) => "no position is committed; a restart begins again",
-        };
+        let why = guarantee::at_least_once(&self.0);
         match acks {
             "0" => "none: with acks 0 no broker confirms a record, so that records can be lost".to_owned(),
             "1" => format!("at least once, as long as no broker is lost (acks 1): {why}"),
@@ -159,8 +177,8 @@ impl StreamPlan {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
-            Input::Kafka(_) => false,
-            Input::File(_) => true,
+            Input::Kafka(_) | Input::Http(_) => false,
+            Input::File(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }

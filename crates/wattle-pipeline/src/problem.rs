@@ -26,6 +26,13 @@ pub struct Problem {
     pub text: String,
 }
 
+/// One line: the place, the key and the text.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {} {}", self.line, self.path, self.text)
+    }
+}
+
 /// Texts are not pushed further to the right than this by a long key.
 const WIDEST_PATH: usize = 44;
 
@@ -63,19 +70,38 @@ pub(crate) struct Place {
 
 /// Collects problems, so that checking can go on after the first.
 #[derive(Default)]
-pub(crate) struct Report(RefCell<Vec<Problem>>);
+pub(crate) struct Report {
+    problems: RefCell<Vec<Problem>>,
+    notes: RefCell<Vec<Problem>>,
+}
 
 impl Report {
     pub(crate) fn add(&self, place: Place, path: impl Into<String>, text: impl Into<String>) {
-        let problem = Problem { line: place.line, column: place.column, path: path.into(), text: text.into() };
-        self.0.borrow_mut().push(problem);
+        self.problems.borrow_mut().push(Problem::new(place, path, text));
+    }
+
+    /// What is no problem, and what whoever wrote the key should know.
+    pub(crate) fn note(&self, place: Place, path: impl Into<String>, text: impl Into<String>) {
+        self.notes.borrow_mut().push(Problem::new(place, path, text));
+    }
+
+    pub(crate) fn take_notes(&self) -> Vec<Problem> {
+        let mut notes = self.notes.take();
+        notes.sort_by_key(|note| (note.line, note.column));
+        notes
     }
 
     /// Nothing if there was no problem.
     pub(crate) fn into_problems(self, file: PathBuf) -> Option<Problems> {
-        let mut list = self.0.into_inner();
+        let mut list = self.problems.into_inner();
         list.sort_by_key(|p| (p.line, p.column));
         (!list.is_empty()).then_some(Problems { file, list })
+    }
+}
+
+impl Problem {
+    fn new(place: Place, path: impl Into<String>, text: impl Into<String>) -> Self {
+        Problem { line: place.line, column: place.column, path: path.into(), text: text.into() }
     }
 }
 

@@ -13,8 +13,9 @@ pub use protocol::{GroupProtocol, protocol_problem};
 pub use topic::topic_problem;
 
 use crate::error::Error;
+use crate::extract::OtherCluster;
 use crate::kafka;
-use crate::lane::Sink;
+use crate::lane::{Sink, TransactionalSinkFactory};
 
 /// Further librdkafka properties, by name.
 pub type ClientProperties = BTreeMap<String, String>;
@@ -76,6 +77,12 @@ pub enum Delivery {
     /// Outputs to a sink, for example a [`KafkaSink`](crate::KafkaSink), one for each task; positions after it has
     /// confirmed them. A crash between the two repeats outputs.
     AtLeastOnce(SinkFactory),
+    /// Outputs and positions of a batch in one transaction of a sink, one for each task: a database. The positions that it has are the ones that count;
+    /// the group's follow, for those who look at its lag.
+    TransactionalSink(TransactionalSinkFactory),
+    /// Exactly once into topics at other addresses than the inputs'. Where they lead to another cluster, the positions are cursors there, in the transaction
+    /// of the outputs; the group's follow. Where they lead to the same one it is [`Delivery::ExactlyOnce`].
+    OtherCluster(Box<OtherCluster>),
 }
 
 /// Makes the sink of a task.
@@ -86,6 +93,8 @@ impl fmt::Debug for Delivery {
         match self {
             Delivery::ExactlyOnce { transactional_id } => write!(f, "ExactlyOnce({transactional_id:?})"),
             Delivery::AtLeastOnce(_) => f.write_str("AtLeastOnce"),
+            Delivery::TransactionalSink(_) => f.write_str("TransactionalSink"),
+            Delivery::OtherCluster(to) => write!(f, "OtherCluster({:?})", to.transactional_id),
         }
     }
 }
@@ -293,18 +302,18 @@ impl WorkerConfig {
                 .push("transactional_id must not be blank; choose one that stays the same over restarts".to_owned());
         }
         if self.transaction_scope == TransactionScope::Worker {
-            if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
-                problems.push("transaction_scope worker has no effect at least once".to_owned());
+            if !matches!(self.delivery, Delivery::ExactlyOnce { .. }) {
+                problems.push("transaction_scope worker has no effect without transactions in Kafka".to_owned());
             }
             if let Some(problem) = self.group_instance_id.as_deref().and_then(instance_problem) {
                 problems.push(format!("group_instance_id: {problem}"));
             }
         }
-        let written = self.output_topics.iter().map(|topic| ("output_topics", topic));
-        let written = written.chain(self.dead_letter_topic.iter().map(|topic| ("dead_letter_topic", topic)));
-        for (key, topic) in self.topics.iter().map(|topic| ("topics", topic)).chain(written) {
+        let written = self.output_topics.iter().map(|topic| ("output", topic));
+        let written = written.chain(self.dead_letter_topic.iter().map(|topic| ("dead-letter", topic)));
+        for (which, topic) in self.topics.iter().map(|topic| ("input", topic)).chain(written) {
             if let Some(problem) = topic_problem(topic) {
-                problems.push(format!("{key}: {topic:?} is no name of a topic: {problem}"));
+                problems.push(format!("the {which} topic {topic:?} cannot be called so: {problem}"));
             }
         }
         if let Some(topic) = self.dead_letter_topic.as_ref().filter(|topic| self.topics.contains(topic)) {

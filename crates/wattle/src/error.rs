@@ -1,5 +1,6 @@
 //! What can go wrong, in words that an operator can act on.
 
+use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
@@ -136,7 +137,7 @@ pub enum Error {
     /// A position that the topic does not have any more, or not yet.
     #[error(
         "the committed position {position} of {topic}/{partition} is outside of the topic's records ({low} to {high}): {cause}. \
-         To go on, stop all members of group {group} and set the position with kafka-consumer-groups --reset-offsets"
+         To go on, stop all members of group {group} and set the position {remedy}"
     )]
     OutOfRange {
         /// The input topic.
@@ -153,6 +154,8 @@ pub enum Error {
         group: String,
         /// The likely cause, with the number of records lost.
         cause: String,
+        /// Where a position is set.
+        remedy: &'static str,
     },
     /// The group has no positions of a task whose state is there.
     #[error(
@@ -172,6 +175,27 @@ pub enum Error {
         keys: usize,
         /// How many timers are set, the time of the stream included.
         timers: usize,
+    },
+    /// The group has positions, and the topic with the state that belongs to them is not there.
+    #[error(
+        "the changelog topic {changelog} is missing, while the group {group} has committed positions ({topic}/{partition} at {position}): a state that \
+         begins empty at them would be wrong. Bring the topic back; or begin anew with  wattle reset {group}  (it shows what it would delete, and deletes \
+         with --execute); or, if the application has kept no state so far, create the topic:  wattle create {changelog} --partitions {partitions} --config \
+         cleanup.policy=compact"
+    )]
+    PositionsWithoutState {
+        /// The consumer group.
+        group: String,
+        /// The changelog topic.
+        changelog: String,
+        /// How many partitions it needs.
+        partitions: i32,
+        /// Where the group has a position, for example.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// The position.
+        position: Position,
     },
     /// Another process uses the folder of states.
     #[error(
@@ -237,6 +261,30 @@ pub enum Error {
         /// Names the source and what was found, and what to do.
         text: String,
     },
+    /// Another process has taken the positions over that a sink keeps.
+    #[error("{text}")]
+    PositionsTaken {
+        /// Whose positions, how often, and what to do.
+        text: String,
+    },
+    /// What a sink writes to is not there, or does not fit what is to be written.
+    #[error("{text}")]
+    Unfit {
+        /// Names it, and says what to do.
+        text: String,
+    },
+    /// A sink with transactions did not do what it was told, for as long as it was tried.
+    #[error(
+        "{what}: {reason} (tried for {} s). Nothing of the batch is committed, and a restart goes on behind the last committed position", within.as_secs()
+    )]
+    Sink {
+        /// What was being done, with ids.
+        what: String,
+        /// What the database or the client said.
+        reason: String,
+        /// For how long.
+        within: Duration,
+    },
     /// Something did not end in its time.
     #[error("{what} did not end within {} s", within.as_secs())]
     Stuck {
@@ -263,6 +311,23 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The write-ahead log of a source cannot be used.
+    #[error("{text}")]
+    Log {
+        /// What kind of trouble.
+        trouble: LogTrouble,
+        /// Names the folder or the file and the place in it, and what to do.
+        text: String,
+    },
+    /// A source cannot be reached by its clients.
+    #[error("cannot listen at {address}: {source}; choose another address, or end who has it")]
+    Listen {
+        /// As it is configured.
+        address: String,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
     /// A bug, ours or the stage's: a thread panicked.
     #[error("{what} panicked: {message}. Nothing of its batch was committed; a restart repeats it")]
     Panic {
@@ -278,6 +343,17 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{self}", self.code().unwrap_or_default(), if self.code().is_some() { ": " } else { "" })
     }
+}
+
+/// What is wrong with a write-ahead log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogTrouble {
+    /// Another process has its folder.
+    InUse,
+    /// What is in the folder is not what was written, or not of this log.
+    Damaged,
+    /// The disk fails.
+    Broken,
 }
 
 /// Why a question about a state ([`States`](crate::States)) has no answer.
@@ -310,6 +386,12 @@ fn list(problems: &[String]) -> String {
         [problem] => problem.clone(),
         _ => problems.iter().map(|problem| format!("\n- {problem}")).collect(),
     }
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 /// What a caller does about an error: the CLI's exit codes.
@@ -351,12 +433,19 @@ impl Error {
             Error::Io { .. } => "W0011",
             Error::Cursor { .. } => "W0012",
             Error::Limit { .. } => "W0013",
-            Error::StateWithoutPositions { .. } => "W0014",
+            Error::StateWithoutPositions { .. } | Error::PositionsWithoutState { .. } => "W0014",
             Error::StateFolder { .. } => "W0015",
             Error::State { .. } => "W0016",
             Error::Stage { .. } => "W0017",
             Error::Query { .. } => "W0018",
             Error::UnreadableState { .. } => "W0019",
+            Error::Log { trouble: LogTrouble::InUse, .. } => "W0020",
+            Error::Log { trouble: LogTrouble::Damaged, .. } => "W0021",
+            Error::Log { trouble: LogTrouble::Broken, .. } => "W0022",
+            Error::Listen { .. } => "W0023",
+            Error::PositionsTaken { .. } => "W0030",
+            Error::Unfit { .. } => "W0031",
+            Error::Sink { .. } => "W0032",
             Error::Undelivered { .. } => "W0040",
             Error::Panic { .. } => return None,
         })

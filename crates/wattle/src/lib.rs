@@ -32,14 +32,17 @@ pub use config::{
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
     topic_problem,
 };
-pub use error::{Error, Exit, Unanswered};
-pub use extract::{CursorName, SourceConfig};
+pub use error::{Error, Exit, LogTrouble, Unanswered};
+pub use extract::{CursorName, OtherCluster, SourceConfig};
 pub use kafka::{Batch, Header, Offset, Position, Record};
-pub use lane::{KafkaSink, KafkaSinkConfig, Sink};
+pub use lane::{
+    KafkaSink, KafkaSinkConfig, Place, RefusedRecord, Sink, SinkFailure, TransactionalSink, TransactionalSinkFactory,
+};
 pub use metrics::{Metrics, Snapshot};
-pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once};
+pub use source::{Fill, Resume, Source, run_source, run_source_exactly_once, run_source_into};
 pub use stage::{
     Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
     StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
+pub use task::{dead_letter, failed_record};
 pub use worker::{Lag, Membership, Monitor, PartitionLag, Restore, States, Stop, Worker};

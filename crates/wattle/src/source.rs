@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::config::BatchLimits;
 use crate::error::Error;
-use crate::extract::{SourceConfig, SourceLane};
+use crate::extract::{CursorName, SinkLane, SourceConfig, SourceLane};
 use crate::kafka::Batch;
-use crate::lane::Sink;
+use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
 use crate::task::aside::AsideLog;
@@ -23,6 +23,21 @@ pub trait Source: Send {
 
     /// The names that `Record::topic` shows; `Batch::push` takes indexes into them.
     fn topics(&self) -> Vec<String>;
+
+    /// The first `records` records of the batch that was filled last are delivered, and committed where positions are: they are done with.
+    ///
+    /// # Errors
+    /// Where the source cannot keep that.
+    fn delivered(&mut self, records: usize) -> Result<(), Error> {
+        let _ = records;
+        Ok(())
+    }
+
+    /// Whether a restart gives again what was read and not delivered. Where it does not, a stop is the source's business: it is filled from and
+    /// delivered until it says [`Fill::End`].
+    fn replays(&self) -> bool {
+        true
+    }
 }
 
 /// What a [`Source`] has after a call.
@@ -65,7 +80,7 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output, stop);
+    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
     while_open(stage, stop, |stage| {
         let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
         Ok(ended == Ended::AtEnd)
@@ -89,6 +104,41 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
 ) -> Result<bool, Error> {
     while_open(stage, stop, |stage| {
         let mut lane = SourceLane::connect(config, metrics)?;
+        while lane.start(stop)? {
+            source.resume(lane.cursor())?;
+            let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+                let committed = lane.commit(batch, output, source.cursor(done), stop)?;
+                Ok(committed.then(Vec::new))
+            };
+            match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+                Ended::AtEnd => return Ok(true),
+                Ended::Stopped => return Ok(false),
+                Ended::Undelivered => {}
+            }
+        }
+        Ok(false)
+    })
+}
+
+/// The same exactly once into a sink with transactions of its own, which keeps the cursor under this name. Another process that is started
+/// later with the same name and the same sink takes over.
+///
+/// # Errors
+/// Those of the source and the stage; [`Error::PositionsTaken`], [`Error::Sink`], and what the sink adds.
+#[allow(clippy::too_many_arguments, reason = "as its siblings, and the name")]
+pub fn run_source_into<T: Resume + ?Sized, S: Transformer>(
+    source: &mut T,
+    stage: &mut S,
+    sink: &mut dyn TransactionalSink,
+    (name, cursor): (&str, &CursorName),
+    dead_letter_topic: Option<&str>,
+    limits: &BatchLimits,
+    metrics: &Metrics,
+    stop: &Stop,
+) -> Result<bool, Error> {
+    let place = (format!("{}:{}", cursor.source, cursor.topic).into(), cursor.partition);
+    while_open(stage, stop, |stage| {
+        let mut lane = SinkLane::new(name, sink, place, metrics);
         while lane.start(stop)? {
             source.resume(lane.cursor())?;
             let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
@@ -125,11 +175,12 @@ fn while_open<S: Transformer>(
 enum Ended {
     AtEnd,
     Stopped,
-    /// `deliver` has returned false.
+    /// `deliver` has returned `None`.
     Undelivered,
 }
 
-/// `deliver` makes outputs durable; its last argument is how many records of the batch are done with them.
+/// `deliver` makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
+/// are done with them.
 fn pump<T: Source + ?Sized, S: Transformer>(
     source: &mut T,
     stage: &S,
@@ -137,7 +188,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
-    mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<bool, Error>,
+    mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
@@ -146,32 +197,39 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     let never = Stop::new();
     let mut batch = Batch::new(source.topics());
     let mut output = Output::default();
-    while !stop.is_stopped() {
+    let replays = source.replays();
+    let stopped = || stop.is_stopped() && replays;
+    while !stopped() {
         batch.clear();
         let fill = source.fill(&mut batch, limits)?;
         let mut from = 0;
         while from < batch.len() {
-            if stop.is_stopped() {
+            if stopped() {
                 return Ok(Ended::Stopped);
             }
             output.clear();
             let _open = metrics.open();
             let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
-            let Done { until, aside, .. } = done.expect("nobody can stop it");
-            let dead_letters = aside.dead_letters.count;
-            let messages = output.len() - dead_letters;
+            let Done { until, mut aside, .. } = done.expect("nobody can stop it");
+            let mut dead_letters = aside.dead_letters.count;
+            let mut messages = output.len() - dead_letters;
             let started = Instant::now();
-            if !deliver(source, &batch, &mut output, until)? {
-                return Ok(Ended::Undelivered);
+            let Some(refused) = deliver(source, &batch, &mut output, until)? else { return Ok(Ended::Undelivered) };
+            for RefusedRecord { source, reason } in refused {
+                messages -= output.iter().filter(|message| message.source == source).count();
+                dead_letters += 1;
+                aside.dead_letters.add(&batch.get(source), &reason);
             }
             metrics.batch(until - from, messages, dead_letters, started.elapsed());
             metrics.skipped(aside.skipped.count);
             log.note(SOURCE, aside);
+            source.delivered(until)?;
             from = until;
         }
         match fill {
             Fill::More => {}
             Fill::Wait(time) => stop.wait(time),
+            Fill::End if !replays && stop.is_stopped() => break,
             Fill::End => return Ok(Ended::AtEnd),
         }
     }

@@ -191,7 +191,7 @@ fn locate(scalar: &Scalar, field: &Field, source: &str, at: usize, text: &str) -
 }
 
 /// Hides what stands between double quotes: it may be part of a record, or come from a variable.
-fn mask(text: &str) -> String {
+pub(crate) fn mask(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     for (i, part) in text.split('"').enumerate() {
         match i % 2 {

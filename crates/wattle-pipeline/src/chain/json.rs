@@ -186,7 +186,7 @@ fn number(text: &str, is_integer: bool) -> Result<Value, Invalid> {
 
 /// Whether the float gives the digits of the text back: printed with as few digits as identify it, or with the 16 or 17 that C
 /// programs print a float with.
-fn is_exact(text: &str, float: f64) -> bool {
+pub(crate) fn is_exact(text: &str, float: f64) -> bool {
     let Some(decimal) = Decimal::of(text) else { return false };
     // Any 15 digits survive, as long as the exponent is far from the ends of the range.
     if decimal.count <= 15 && (-290..290).contains(&decimal.exponent) {

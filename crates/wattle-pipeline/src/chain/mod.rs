@@ -7,6 +7,8 @@ mod route;
 mod run;
 mod target;
 
+pub(crate) use compile::mask;
+pub(crate) use json::check as check_json;
 pub(crate) use processor::{Processor, read};
 pub(crate) use route::Route;
 pub(crate) use run::{Chain, Values};

@@ -51,8 +51,10 @@ impl Chain {
     }
 
     fn process(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
-        if self.values == Values::Json {
-            json::check(record.value.unwrap_or_default())?;
+        if self.values == Values::Json
+            && let Some(value) = record.value
+        {
+            json::check(value)?;
         }
         if let ([], [Route::Topic(topic)]) = (&self.processors[..], &self.routes[..]) {
             out.send(Message::copy(record, topic.value.as_str()));

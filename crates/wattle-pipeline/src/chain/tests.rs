@@ -9,7 +9,7 @@ use wattle::{Header, Offset, Output, Record, Transformer};
 
 use super::{Chain, Route, Values, read};
 use crate::problem::Report;
-use crate::yaml::{Map, parse};
+use crate::yaml::{Format, Map, parse};
 
 /// A chain of `vrl: PROGRAM` and `filter: CONDITION`.
 fn chain(processors: &[(&str, &str)]) -> Chain {
@@ -19,7 +19,7 @@ fn chain(processors: &[(&str, &str)]) -> Chain {
         text += &format!("  - type: {kind}\n    {key}: |\n      {}\n", program.replace('\n', "\n      "));
     }
     let report = Report::default();
-    let root = parse(&text, &report).unwrap();
+    let root = parse(&text, Format::Yaml, &report).unwrap();
     let items =
         Map::root(&root, &report).unwrap().get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
     let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();
@@ -277,7 +277,7 @@ fn a_file_must_be_json_even_without_processors() {
 fn steps(processors: &str, routes: &[&str]) -> Chain {
     let report = Report::default();
     let text = format!("processors: [{processors}]\ntopics: [a, b]\nroutes: [{}]\n", routes.join(", "));
-    let root = parse(&text, &report).unwrap();
+    let root = parse(&text, Format::Yaml, &report).unwrap();
     let mut map = Map::root(&root, &report).unwrap();
     let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
     let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();

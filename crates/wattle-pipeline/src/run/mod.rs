@@ -5,13 +5,22 @@ mod drain;
 mod file;
 mod generate;
 mod health;
+mod http;
 mod outside;
 mod part;
 mod post;
 mod prometheus;
+mod push;
+mod pushed;
 mod retry;
 mod segments;
 mod sink;
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, unused_imports, reason = "what no database needs")
+)]
+mod sql;
+mod stdin;
 mod stream;
 mod supervise;
 

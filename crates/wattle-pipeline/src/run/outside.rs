@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use wattle::{Batch, Error, KafkaSink, Message, Output, Record, Sent, Sink, StageError, Stop};
+use wattle::{Batch, Error, KafkaSink, Output, Record, Sent, Sink, StageError, Stop, dead_letter};
 
 use super::retry::Condition;
 
@@ -93,10 +93,10 @@ impl<T: Target> Sink for OutsideSink<T> {
         refused.dedup_by_key(|refused| refused.source);
         let mut letters = Output::default();
         for message in &failed {
-            letters.send(copy(message));
+            letters.send((*message).into());
         }
         for Refused { source, reason } in &refused {
-            letters.send(Message::dead_letter(
+            letters.send(dead_letter(
                 &batch.get(*source),
                 &dead.topic,
                 &StageError::new(reason.as_str()).in_stage("output"),
@@ -104,13 +104,5 @@ impl<T: Target> Sink for OutsideSink<T> {
         }
         self.condition.refused(refused.len());
         dead.sink.deliver(batch, &letters, stop)
-    }
-}
-
-fn copy<'m>(sent: &Sent<'m>) -> Message<'m> {
-    let message = Message::to(sent.topic).key(sent.key).value(sent.value).headers(sent.headers);
-    match sent.timestamp {
-        Some(timestamp) => message.timestamp(timestamp),
-        None => message,
     }
 }

@@ -5,21 +5,25 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Resume, Sink,
-    SinkFactory, SourceConfig, Stop, Worker, WorkerConfig, run_source, run_source_exactly_once,
+    BatchLimits, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Offset, OtherCluster,
+    Resume, Sink, SinkFactory, Source, SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig, run_source,
+    run_source_exactly_once, run_source_into,
 };
+use wattle_wal::Log;
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
 use super::outside::{DeadLetters, OutsideSink, Target};
 use super::post::Post;
+use super::push::LogSource;
+use super::pushed::{Pushed, PushedSource};
 use super::retry::Condition;
 use super::segments::Segments;
 use super::sink::{DropSink, StdoutSink};
-use super::{Outcome, StreamEnd, StreamHandle, Watch};
+use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
 use crate::chain::{Chain, Route, Values};
 use crate::plan::StreamPlan;
-use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
+use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, StdinFormat, Stream};
 
 /// Most records of a batch that are requests: a position commits behind all of them, and what was not committed is sent again.
 const REQUESTS: usize = 500;
@@ -36,7 +40,9 @@ enum Body {
 }
 
 struct SourceBody {
+    id: String,
     input: Input,
+    durability: Option<Durability>,
     chain: Chain,
     delivery: SourceDelivery,
     dead_letter_topic: Option<String>,
@@ -47,15 +53,19 @@ struct SourceBody {
 enum SourceDelivery {
     AtLeastOnce(SinkFactory),
     ExactlyOnce(Box<SourceConfig>),
+    /// With the name of the cursor.
+    Into(TransactionalSinkFactory, CursorName),
 }
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_output, mut batch, grace_period } = plan.into_stream();
+    let Stream { id, input, processors, output, error_output, durability, mut batch, grace_period, is_json, names: _ } =
+        plan.into_stream();
     let id = id.value;
-    let error_topic = error_output.as_ref().map(|output| output.topic.value.clone());
+    let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
     let routes = match &output {
         Output::Kafka(output) => output.routes.clone(),
+        Output::Sql(output) => Arc::new(vec![Route::to(&output.table)]),
         _ => Arc::new(vec![Route::to("")]),
     };
     let joins = match &output {
@@ -63,17 +73,22 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         Output::File(_) => true,
         _ => false,
     };
-    let values = if joins || matches!(input, Input::File(_)) { Values::Json } else { Values::Any };
+    let values = match &input {
+        _ if is_json || joins => Values::Json,
+        Input::File(_) => Values::Json,
+        Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
+        _ => Values::Any,
+    };
     if matches!(&output, Output::Http(output) if !output.joins()) {
         batch.max_poll_records.get_or_insert(REQUESTS);
     }
     let transactional = output.kafka().is_some_and(KafkaOutput::is_exactly_once);
     let condition = Condition::new(&id, name(&output));
-    let sink = Outgoing { id: &id, error: error_output, condition: &condition };
+    let outgoing = Outgoing { id: &id, error: error_output, condition: &condition };
     let chain = Chain::new(processors, routes, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
-            let mut config = worker_config(*input, output, sink);
+            let mut config = worker_config(*input, output, outgoing);
             config.batch = batch;
             config.grace_period = grace_period.unwrap_or(config.grace_period);
             config.dead_letter_topic = error_topic;
@@ -81,11 +96,13 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
             let monitor = worker.monitor();
             (Body::Kafka(Box::new(worker)), Watch::Kafka(monitor))
         }
-        input @ (Input::File(_) | Input::Generate(_)) => {
+        input => {
             let metrics = Arc::<Metrics>::default();
-            let delivery = source_delivery(&input, output, sink);
+            let delivery = source_delivery(&input, output, outgoing);
             let source = SourceBody {
+                id: id.clone(),
                 input,
+                durability,
                 chain,
                 delivery,
                 dead_letter_topic: error_topic,
@@ -103,6 +120,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
 fn name(output: &Output) -> String {
     match output {
         Output::Kafka(_) => "kafka".to_owned(),
+        Output::Sql(output) => format!("{} {}", output.system(), output.database_name()),
         Output::File(output) => format!("file {}", output.shown),
         Output::Http(output) => format!("http {}", crate::plan::shown(&output.url)),
         Output::Stdout { .. } => "stdout".to_owned(),
@@ -117,9 +135,28 @@ struct Outgoing<'a> {
     condition: &'a Arc<Condition>,
 }
 
+impl Outgoing<'_> {
+    fn error_topic(&self) -> Option<&str> {
+        self.error.as_ref().map(|error| error.topic.value.as_str())
+    }
+
+    /// A producer of its own for dead letters, and their topic.
+    fn letters(&self) -> Option<(String, KafkaSinkConfig)> {
+        let error = self.error.as_ref()?;
+        let config = KafkaSinkConfig {
+            name: self.id.to_owned(),
+            output_topics: vec![error.topic.value.clone()],
+            brokers: error.brokers.clone(),
+            acks: "all".to_owned(),
+            compression: Compression::None,
+            properties: error.client.clone(),
+        };
+        Some((error.topic.value.clone(), config))
+    }
+}
+
 fn worker_config(input: KafkaInput, output: Output, outgoing: Outgoing) -> WorkerConfig {
     let id = outgoing.id;
-    let error_topic = outgoing.error.as_ref().map(|error| error.topic.value.clone());
     let group_protocol = input.protocol();
     let exactly_once = match &output {
         Output::Kafka(output) if output.is_exactly_once() => {
@@ -127,20 +164,22 @@ fn worker_config(input: KafkaInput, output: Output, outgoing: Outgoing) -> Worke
         }
         _ => None,
     };
-    let delivery = move |output| match exactly_once {
-        Some(transactional_id) => Delivery::ExactlyOnce { transactional_id },
-        None => Delivery::AtLeastOnce(sink_factory(output, outgoing)),
+    let is_elsewhere = output.kafka().is_some_and(|output| output.is_elsewhere(&input));
+    let delivery = |output| match (exactly_once, output) {
+        (Some(transactional_id), Output::Kafka(output)) if is_elsewhere => {
+            let transaction_timeout = output.timeout();
+            let sink = sink_config(*output, &outgoing);
+            Delivery::OtherCluster(Box::new(OtherCluster { sink, transactional_id, transaction_timeout }))
+        }
+        (Some(transactional_id), _) => Delivery::ExactlyOnce { transactional_id },
+        (None, output) => Delivery::AtLeastOnce(sink_factory(output, &outgoing)),
     };
     let mut config = match output {
         Output::Kafka(output) => {
             let (compression, properties) = (output.compression, output.client.clone());
             let (scope, timeout) = (output.scope(), output.transaction_timeout.as_ref().map(|given| given.value));
             // Topics on another cluster are checked by the sink.
-            let topics = if output.brokers == input.brokers {
-                output_topics(&output, error_topic.as_deref())
-            } else {
-                Vec::new()
-            };
+            let topics = if is_elsewhere { Vec::new() } else { output_topics(&output, outgoing.error_topic()) };
             let delivery = delivery(Output::Kafka(output));
             let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
             config.compression = compression;
@@ -149,6 +188,11 @@ fn worker_config(input: KafkaInput, output: Output, outgoing: Outgoing) -> Worke
             config.transaction_timeout = timeout;
             config.output_topics = topics;
             config
+        }
+        Output::Sql(output) => {
+            let name = output.positions_id.as_ref().unwrap_or(&input.group).value.clone();
+            let delivery = Delivery::TransactionalSink(sql::factory(*output, name, outgoing.letters()));
+            WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery)
         }
         output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
     };
@@ -160,22 +204,26 @@ fn worker_config(input: KafkaInput, output: Output, outgoing: Outgoing) -> Worke
 }
 
 fn source_delivery(input: &Input, output: Output, outgoing: Outgoing) -> SourceDelivery {
+    // The transactional id, or the name of the positions, is of this stream alone; the stream's own id may be its place in the file.
+    let (source, topic) = match input {
+        Input::File(file) => ("file", file.name.as_str()),
+        // A write-ahead log has its own name, which is in it.
+        other => (other.type_name(), other.type_name()),
+    };
+    let cursor = CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 };
     match output {
-        Output::Kafka(output) if output.is_exactly_once() => {
-            // The transactional id is of this stream alone; the stream's own id may be its place in the file.
-            let (source, topic) = match input {
-                Input::File(file) => ("file", file.name.as_str()),
-                Input::Generate(_) => ("generate", "generate"),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
-            };
-            SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
-                transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
-                transaction_timeout: output.timeout(),
-                cursor: CursorName { source: source.to_owned(), topic: topic.to_owned(), partition: 0 },
-                sink: sink_config(*output, &outgoing),
-            }))
+        Output::Sql(output) => {
+            let name = output.positions_id.as_ref().map(|id| id.value.clone()).unwrap_or_default();
+            SourceDelivery::Into(sql::factory(*output, name, outgoing.letters()), cursor)
         }
-        output => SourceDelivery::AtLeastOnce(sink_factory(output, outgoing)),
+        Output::Kafka(output) if output.is_exactly_once() => SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
+            transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
+            instance: None,
+            transaction_timeout: output.timeout(),
+            cursor,
+            sink: sink_config(*output, &outgoing),
+        })),
+        output => SourceDelivery::AtLeastOnce(sink_factory(output, &outgoing)),
     }
 }
 
@@ -184,10 +232,9 @@ fn output_topics(output: &KafkaOutput, error_topic: Option<&str>) -> Vec<String>
 }
 
 fn sink_config(output: KafkaOutput, outgoing: &Outgoing) -> KafkaSinkConfig {
-    let error_topic = outgoing.error.as_ref().map(|error| error.topic.value.as_str());
     KafkaSinkConfig {
         name: outgoing.id.to_owned(),
-        output_topics: output_topics(&output, error_topic),
+        output_topics: output_topics(&output, outgoing.error_topic()),
         brokers: output.brokers,
         acks: output.acks.map_or("all", |given| given.value).to_owned(),
         compression: output.compression,
@@ -195,13 +242,14 @@ fn sink_config(output: KafkaOutput, outgoing: &Outgoing) -> KafkaSinkConfig {
     }
 }
 
-fn sink_factory(output: Output, outgoing: Outgoing) -> SinkFactory {
+fn sink_factory(output: Output, outgoing: &Outgoing) -> SinkFactory {
     let condition = outgoing.condition.clone();
     match output {
         Output::Kafka(output) => {
             let make = connect_once(sink_config(*output, &outgoing));
             Box::new(move || Ok(Box::new(make()?) as Box<dyn Sink>))
         }
+        Output::Sql(_) => unreachable!("it has transactions of its own"),
         Output::Http(output) => {
             outside(outgoing, move || Ok(Post::new((*output).clone(), condition.retry(output.retry))))
         }
@@ -215,21 +263,11 @@ fn sink_factory(output: Output, outgoing: Outgoing) -> SinkFactory {
 
 /// An output that is no topic, with the topic for what it does not take.
 fn outside<T: Target + 'static>(
-    outgoing: Outgoing,
+    outgoing: &Outgoing,
     make: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
 ) -> SinkFactory {
     let condition = outgoing.condition.clone();
-    let dead_letters = outgoing.error.map(|error| {
-        let config = KafkaSinkConfig {
-            name: outgoing.id.to_owned(),
-            output_topics: vec![error.topic.value.clone()],
-            brokers: error.brokers,
-            acks: "all".to_owned(),
-            compression: Compression::None,
-            properties: error.client,
-        };
-        (error.topic.value, connect_once(config))
-    });
+    let dead_letters = outgoing.letters().map(|(topic, config)| (topic, connect_once(config)));
     Box::new(move || {
         let dead_letters = match &dead_letters {
             Some((topic, make)) => Some(DeadLetters { topic: topic.clone(), sink: make()? }),
@@ -299,39 +337,87 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
-    fn run(self, stop: &Stop) -> Result<bool, Error> {
-        let SourceBody { input, mut chain, delivery, dead_letter_topic, limits, metrics } = self;
-        let dead_letter_topic = dead_letter_topic.as_deref();
-        let open = || -> Result<Box<dyn Resume>, Error> {
-            Ok(match &input {
-                Input::File(file) => Box::new(FileSource::open(&file.path)?),
-                Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
-                Input::Kafka(_) => unreachable!("a kafka input has a worker"),
-            })
-        };
-        let result = match delivery {
-            SourceDelivery::AtLeastOnce(sink) => {
-                let mut sink = sink()?;
-                run_source(&mut *open()?, &mut chain, &mut *sink, dead_letter_topic, &limits, &metrics, stop)
+    fn run(mut self, stop: &Stop) -> Result<bool, Error> {
+        let place = place(&self.input, self.durability.is_some());
+        let result = if self.input.replays() {
+            if let (Input::File(file), false) = (&self.input, self.delivery.is_at_least_once()) {
+                check_regular(&file.path)?;
             }
-            SourceDelivery::ExactlyOnce(config) => {
-                if let Input::File(file) = &input {
-                    check_regular(&file.path)?;
+            self.resume(&mut *open(&self.input)?, stop)
+        } else {
+            let mut pushed = Pushed::open(&self.id, &self.input, self.durability.as_ref(), stop)?;
+            let result = match &mut pushed.source {
+                PushedSource::Once(source) => self.once(source, stop),
+                PushedSource::Logged(source, log) => {
+                    self.delivery.name(log);
+                    self.resume(source, stop)
                 }
-                run_source_exactly_once(&mut *open()?, &mut chain, &config, dead_letter_topic, &limits, &metrics, stop)
-            }
+            };
+            pushed.close();
+            result
         };
-        result.map_err(name_line)
+        result.map_err(|error| match error {
+            Error::Record { topic, offset, reason, .. } => Error::SourceRecord { place: place(&topic, offset), reason },
+            other => other,
+        })
+    }
+
+    /// A source whose position is not kept with the results.
+    fn once<T: Source + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
+        let SourceDelivery::AtLeastOnce(sink) = &self.delivery else { unreachable!("exactly once needs a log") };
+        let (errors, mut sink) = (self.dead_letter_topic.as_deref(), sink()?);
+        run_source(source, &mut self.chain, &mut *sink, errors, &self.limits, &self.metrics, stop)
+    }
+
+    fn resume<T: Resume + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
+        let SourceBody { id, chain, limits, metrics, .. } = self;
+        let errors = self.dead_letter_topic.as_deref();
+        match &self.delivery {
+            SourceDelivery::AtLeastOnce(_) => self.once(source, stop),
+            SourceDelivery::ExactlyOnce(config) => {
+                run_source_exactly_once(source, chain, config, errors, limits, metrics, stop)
+            }
+            SourceDelivery::Into(make, cursor) => {
+                run_source_into(source, chain, &mut *make()?, (id, cursor), errors, limits, metrics, stop)
+            }
+        }
     }
 }
 
-/// A record of a file is a line: says it as an editor does.
-fn name_line(error: Error) -> Error {
-    match error {
-        Error::Record { topic, offset, reason, .. } => {
-            Error::SourceRecord { place: format!("{topic}:{offset}"), reason }
+impl SourceDelivery {
+    fn is_at_least_once(&self) -> bool {
+        matches!(self, SourceDelivery::AtLeastOnce(_))
+    }
+
+    /// Says under which names the position of a log is kept: a position in another log never applies.
+    fn name(&mut self, log: &Log) {
+        match self {
+            SourceDelivery::AtLeastOnce(_) => {}
+            SourceDelivery::ExactlyOnce(config) => {
+                config.instance = Some(log.id().to_string());
+                config.cursor = LogSource::cursor_name(log);
+            }
+            SourceDelivery::Into(_, cursor) => *cursor = LogSource::cursor_name(log),
         }
-        other => other,
+    }
+}
+
+/// A source that can be read again.
+fn open(input: &Input) -> Result<Box<dyn Resume>, Error> {
+    Ok(match input {
+        Input::File(file) => Box::new(FileSource::open(&file.path)?),
+        Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
+        _ => unreachable!("a kafka input has a worker, others are pushed to"),
+    })
+}
+
+/// How a record's place is said. That of a file is a line, as an editor has it.
+fn place(input: &Input, logged: bool) -> impl Fn(&str, Offset) -> String + use<> {
+    let replays = input.replays();
+    move |topic, offset| match (replays, logged) {
+        (true, _) => format!("{topic}:{offset}"),
+        (false, true) => format!("{topic}: entry {offset} of the write-ahead log"),
+        (false, false) => format!("{topic}: record {offset}"),
     }
 }
 
@@ -345,7 +431,9 @@ mod tests {
         let input = Input::Generate(GenerateInput { value: Vec::new(), interval: None, count: None, batch_size: None });
         let metrics = Arc::<Metrics>::default();
         let source = SourceBody {
+            id: "made-up".to_owned(),
             input,
+            durability: None,
             chain: Chain::new(Vec::new(), Arc::new(vec![Route::to("out")]), Values::Any),
             delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),
             dead_letter_topic: None,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem};
 
+use super::common::{self, Common};
+use super::pushed::{self, HttpInput, StdinInput};
 use super::{Surroundings, kafka};
 use crate::yaml::{Field, Given, Map, render_json};
 
@@ -13,6 +15,8 @@ pub(crate) enum Input {
     Kafka(Box<KafkaInput>),
     File(FileInput),
     Generate(GenerateInput),
+    Http(Box<HttpInput>),
+    Stdin(StdinInput),
 }
 
 pub(crate) struct KafkaInput {
@@ -24,6 +28,9 @@ pub(crate) struct KafkaInput {
     pub(crate) group_protocol: Option<Given<GroupProtocol>>,
     pub(crate) start_from: StartFrom,
     pub(crate) transactional_offsets: Option<Given<bool>>,
+    /// Limits of a batch, see [`super::batch`].
+    pub(crate) batch_max_rows: Option<Given<u64>>,
+    pub(crate) batch_max_bytes: Option<Given<usize>>,
     pub(crate) client: ClientProperties,
 }
 
@@ -49,23 +56,56 @@ impl KafkaInput {
     }
 }
 
+impl Input {
+    /// What its type is called.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Input::Kafka(_) => "kafka",
+            Input::File(_) => "file",
+            Input::Generate(_) => "generate",
+            Input::Http(_) => "http",
+            Input::Stdin(_) => "stdin",
+        }
+    }
+
+    /// Whether what was read can be read again.
+    pub(crate) fn replays(&self) -> bool {
+        match self {
+            Input::Kafka(_) | Input::File(_) | Input::Generate(_) => true,
+            Input::Http(_) | Input::Stdin(_) => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Kafka,
     File,
     Generate,
+    Http,
+    Stdin,
 }
 
-pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Input> {
+pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Input, Common)> {
     let mut map = Map::of(field)?;
-    let kinds = [("kafka", Kind::Kafka), ("file", Kind::File), ("generate", Kind::Generate)];
-    let input = match map.required("type", "an input needs a type: kafka, file or generate")?.word(&kinds)? {
-        Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
-        Kind::File => Input::File(file(&mut map, surroundings)),
-        Kind::Generate => Input::Generate(generate(&mut map)),
-    };
+    let kinds = [
+        ("kafka", Kind::Kafka),
+        ("file", Kind::File),
+        ("generate", Kind::Generate),
+        ("http", Kind::Http),
+        ("stdin", Kind::Stdin),
+    ];
+    let input =
+        match map.required("type", "an input needs a type: kafka, file, generate, http or stdin")?.word(&kinds)? {
+            Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
+            Kind::File => Input::File(file(&mut map, surroundings)),
+            Kind::Generate => Input::Generate(generate(&mut map)),
+            Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
+            Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
+        };
+    let common = common::read(&mut map);
     map.finish();
-    Some(input)
+    Some((input, common))
 }
 
 fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
@@ -90,6 +130,11 @@ fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
         transactional_offsets: map
             .get("transactional_offsets")
             .and_then(|field| field.bool().map(|value| field.given(value))),
+        batch_max_rows: map.get("batch_max_rows").and_then(|field| field.count().map(|rows| field.given(rows))),
+        batch_max_bytes: map.get("batch_max_bytes").and_then(|field| {
+            let bytes = field.count()?;
+            Some(field.given(usize::try_from(bytes).unwrap_or(usize::MAX)))
+        }),
         client,
     }
 }
@@ -99,9 +144,23 @@ fn topics(field: &Field) -> Vec<String> {
 }
 
 fn file(map: &mut Map, surroundings: &Surroundings) -> FileInput {
-    let path = map.required("path", "a file input needs the path of a file with one JSON value a line");
-    let name = path.and_then(|field| field.name()).unwrap_or_default();
+    let name = match map.get("input_type") {
+        Some(field) => input_type(&field),
+        None => map.required("path", NO_PATH).and_then(|field| field.name()),
+    };
+    let name = name.unwrap_or_default();
     FileInput { path: surroundings.folder.join(&name), name }
+}
+
+const NO_PATH: &str = "a file input needs the path of a file with one JSON value a line";
+
+/// `input_type: {type: json, path: PATH}`, another form of `path: PATH`.
+fn input_type(field: &Field) -> Option<String> {
+    let mut map = Map::of(field)?;
+    map.required("type", "needs type: json")?.word(&[("json", ())])?;
+    let path = map.required("path", NO_PATH).and_then(|field| field.name());
+    map.finish();
+    path
 }
 
 fn generate(map: &mut Map) -> GenerateInput {

@@ -2,8 +2,18 @@
 
 use wattle::{ClientProperties, ClientRole, property_problem, topic_problem};
 
-use super::Surroundings;
+use super::{Surroundings, security};
 use crate::yaml::{Field, Given, Map};
+
+/// Keys that are client properties under another name.
+const CONSUMER_KEYS: [(&str, &str); 5] = [
+    ("client_id", "client.id"),
+    ("fetch_min_bytes", "fetch.min.bytes"),
+    ("fetch_max_bytes", "fetch.max.bytes"),
+    ("fetch_max_partition_bytes", "max.partition.fetch.bytes"),
+    ("fetch_wait_max_ms", "fetch.wait.max.ms"),
+];
+const PRODUCER_KEYS: [(&str, &str); 1] = [("client_id", "client.id")];
 
 /// In place of brokers' addresses: the broker that `wattle` brings with it. Whoever runs a plan starts it, and says where it is.
 pub const EMBEDDED: &str = "embedded";
@@ -83,19 +93,46 @@ pub(super) fn topics(field: &Field) -> Vec<Given<String>> {
     topics
 }
 
-/// The `client` key: librdkafka properties, of which some are ours, and others go against other keys, as `refused` says. Values may be
-/// secrets: no message shows one.
+/// The `client` key (librdkafka properties, of which some are ours, and others go against other keys, as `refused` says), `security`, and
+/// the keys that stand for a property. Values may be secrets: no message shows one.
 pub(super) fn client(map: &mut Map, role: ClientRole, refused: impl Fn(&str) -> Option<String>) -> ClientProperties {
     let mut properties = ClientProperties::new();
-    let Some(client) = map.get_filled("client").and_then(|field| Map::of(&field)) else { return properties };
-    for (name, field) in client.entries() {
-        let Some(value) = field.string() else { continue };
-        match refused(name).or_else(|| property_problem(role, name, &value)) {
-            Some(problem) => field.problem(problem),
-            None => drop(properties.insert(name.to_owned(), value)),
+    let mut set = |name: &str, value: String, field: &Field| match refused(name)
+        .or_else(|| property_problem(role, name, &value))
+    {
+        Some(problem) => field.problem(build_remedy(problem)),
+        None if properties.contains_key(name) => {
+            field.problem(format!("client.{name} sets it too; keep one of the two"))
+        }
+        None => drop(properties.insert(name.to_owned(), value)),
+    };
+    if let Some(client) = map.get_filled("client").and_then(|field| Map::of(&field)) {
+        for (name, field) in client.entries() {
+            if let Some(value) = field.string() {
+                set(name, value, &field);
+            }
+        }
+    }
+    let keys: &[_] = if role == ClientRole::Consumer { &CONSUMER_KEYS } else { &PRODUCER_KEYS };
+    for (key, property) in keys {
+        if let Some(field) = map.get(key)
+            && let Some(value) = field.string()
+        {
+            set(property, value, &field);
+        }
+    }
+    if let Some(field) = map.get_filled("security") {
+        for (property, value, field) in security::read(&field) {
+            set(property, value, &field);
         }
     }
     properties
+}
+
+/// What librdkafka says of properties that need the feature `tls`, with what to do.
+fn build_remedy(problem: String) -> String {
+    let is_build = problem.contains("not supported in this build") || problem.contains("not available at build time");
+    if is_build { format!("{problem}; use a wattle that is built with --features tls") } else { problem }
 }
 
 #[cfg(test)]

@@ -1,26 +1,38 @@
 //! Typed values → checked streams. Values that were refused are replaced by defaults, so that every check can run and
 //! every problem is found at once; streams with problems never leave the plan.
 
+mod batch;
+mod common;
+mod durability;
 mod file_output;
 mod health;
 mod http_output;
 mod input;
 mod kafka;
+mod logging;
 mod output;
+mod pushed;
 mod retry;
 mod route;
 mod rules;
+mod security;
+mod sql;
 
 use std::path::Path;
 use std::time::Duration;
 
+use common::Common;
+pub(crate) use durability::Durability;
 pub(crate) use file_output::FileOutput;
 pub(crate) use health::{HealthCheck, METRICS};
 pub(crate) use http_output::{Body, HttpOutput, KEY};
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
+pub use logging::Logging;
 pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
+pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
 pub(crate) use retry::RetryPolicy;
+pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
 use crate::chain::{self, Processor};
@@ -43,21 +55,30 @@ pub(crate) struct Stream {
     pub(crate) input: Input,
     pub(crate) processors: Vec<Processor>,
     pub(crate) output: Output,
+    /// Where records go that cannot be processed.
     pub(crate) error_output: Option<ErrorOutput>,
+    /// The write-ahead log, where one is asked for.
+    pub(crate) durability: Option<Durability>,
     pub(crate) batch: BatchLimits,
     pub(crate) grace_period: Option<Duration>,
+    /// What the input and the output are called.
+    pub(crate) names: [Option<String>; 2],
+    /// Values must be JSON, also where no processor looks at them.
+    pub(crate) is_json: bool,
 }
 
-/// A whole file.
+/// The whole file.
 #[derive(Default)]
-pub(crate) struct Spec {
+pub(crate) struct File {
     pub(crate) streams: Vec<Stream>,
+    pub(crate) logging: Logging,
+    /// Where its process answers whether it is well.
     pub(crate) health: Option<HealthCheck>,
 }
 
 /// Reads and checks the whole file.
-pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> Spec {
-    let Some(mut root) = Map::root(root, report) else { return Spec::default() };
+pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> File {
+    let Some(mut root) = Map::root(root, report) else { return File::default() };
     let health = root.get_filled("health_check").and_then(|field| health::read(&field));
     // After a problem here the streams are not told that they have no brokers.
     let brokers = root.get("brokers").map(|field| kafka::addresses(&field)).map(|given| match given.is_empty() {
@@ -71,6 +92,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
         }
         Some(items)
     });
+    let logging = root.get_filled("logging").map(|field| logging::read(&field, surroundings)).unwrap_or_default();
     root.finish();
     let brokers = surroundings.brokers.or(brokers.as_deref());
     let surroundings = Surroundings { brokers, ..*surroundings };
@@ -78,7 +100,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
-    Spec { streams, health }
+    File { streams, logging, health }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
@@ -88,26 +110,42 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
     let output = output(&mut map, surroundings);
     let error_output = map.get("error_output");
+    let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
+    let buffer = map.get_filled("buffer");
     let grace_period = map.get("grace_period");
     map.finish();
 
-    let batch = batch.map(|field| limits(&field, input.as_ref())).unwrap_or_default();
+    let (input, input_common) = input.unzip();
+    let (output, output_common) = output.unzip();
+    let batch = batch::read(batch.as_ref(), buffer.as_ref(), input.as_ref());
     let grace_period = grace_period.and_then(|field| {
-        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
+        if !matches!(input, Some(Input::Kafka(_)) | None) {
             field.problem("only a kafka input waits for a grace period; remove it");
         }
         field.duration()
     });
     let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
-    let stream = Stream { id, input, processors, output, error_output, batch, grace_period };
+    let common = [input_common, output_common].map(Option::unwrap_or_default);
+    let stream = Stream {
+        id,
+        input,
+        processors,
+        output,
+        error_output,
+        durability,
+        batch,
+        grace_period,
+        is_json: common.iter().any(|common| common.is_json),
+        names: common.map(|common| common.name),
+    };
     rules::check(&stream, report);
     Some(stream)
 }
 
 /// `output`, or the list `outputs`.
-fn output(map: &mut Map, surroundings: &Surroundings) -> Option<Output> {
+fn output(map: &mut Map, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let Some(list) = map.get("outputs") else {
         let field = map.required("output", "a stream needs an output, or a list of outputs that are written together");
         return output::read(&field?, surroundings);
@@ -129,29 +167,12 @@ fn id(field: &Field) -> Option<Given<String>> {
 
 fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<Processor> {
     let Some(mut map) = Map::of(field) else { return Vec::new() };
+    if let Some(field) = map.get("thread_num")
+        && field.count().is_some_and(|threads| threads > 1)
+    {
+        field.note("has no effect: partitions are processed side by side anyway, and each of them in its order");
+    }
     let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
     map.finish();
     items.iter().filter_map(|item| chain::read(item, surroundings.text)).collect()
-}
-
-fn limits(field: &Field, input: Option<&Input>) -> BatchLimits {
-    let mut limits = BatchLimits::default();
-    let Some(mut map) = Map::of(field) else { return limits };
-    if let Some(records) = map.get("max_poll_records").and_then(|field| field.count()) {
-        limits.max_poll_records = Some(usize::try_from(records).unwrap_or(usize::MAX));
-    }
-    if let Some(bytes) = map.get("max_bytes").and_then(|field| field.size()) {
-        limits.max_bytes = Some(bytes);
-    }
-    if let Some(time) = map.get("max_processing_time").and_then(|field| field.duration()) {
-        limits.max_processing_time = time;
-    }
-    if let Some(field) = map.get("commit_interval") {
-        if matches!(input, Some(Input::File(_) | Input::Generate(_))) {
-            field.problem("only a kafka input waits for more records; remove it");
-        }
-        limits.commit_interval = field.duration().unwrap_or_default();
-    }
-    map.finish();
-    limits
 }

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
+use super::common::{self, Common};
 use super::file_output::{self, FileOutput};
 use super::http_output::{self, HttpOutput};
 use super::route::{route, routes};
-use super::{Surroundings, kafka};
+use super::{KafkaInput, SqlOutput, Surroundings, kafka, sql};
 use crate::chain::Route;
 use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
     Kafka(Box<KafkaOutput>),
+    Sql(Box<SqlOutput>),
     Http(Box<HttpOutput>),
     File(Box<FileOutput>),
     Stdout { append_newline: bool },
@@ -61,6 +63,12 @@ impl KafkaOutput {
         self.routes.iter().flat_map(Route::topics)
     }
 
+    /// Whether it has other brokers than a Kafka input. They may still lead to the same cluster.
+    pub(crate) fn is_elsewhere(&self, input: &KafkaInput) -> bool {
+        let known = !input.brokers.is_empty() && !self.brokers.is_empty();
+        known && !kafka::same_brokers(&input.brokers, &self.brokers)
+    }
+
     pub(crate) fn is_exactly_once(&self) -> bool {
         self.exactly_once.as_ref().is_some_and(|given| given.value)
     }
@@ -78,50 +86,54 @@ impl KafkaOutput {
 #[derive(Clone, Copy)]
 enum Kind {
     Kafka,
+    Sql,
     Http,
     File,
     Stdout,
     Drop,
 }
 
-pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<Output> {
+pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let mut map = Map::of(field)?;
     let kinds = [
         ("kafka", Kind::Kafka),
+        ("sql", Kind::Sql),
         ("http", Kind::Http),
         ("file", Kind::File),
         ("stdout", Kind::Stdout),
         ("drop", Kind::Drop),
     ];
-    let output =
-        match map.required("type", "an output needs a type: kafka, http, file, stdout or drop")?.word(&kinds)? {
-            Kind::File => Output::File(Box::new(file_output::read(&mut map, surroundings)?)),
-            Kind::Http => Output::Http(Box::new(http_output::read(&mut map)?)),
-            Kind::Kafka => Output::Kafka(Box::new(kafka_output(&mut map, field, surroundings))),
-            Kind::Stdout => {
-                Output::Stdout { append_newline: map.get("append_newline").and_then(|f| f.bool()).unwrap_or(true) }
-            }
-            Kind::Drop => Output::Drop,
-        };
+    let kind = map.required("type", "an output needs a type: kafka, sql, http, file, stdout or drop")?.word(&kinds)?;
+    let output = match kind {
+        Kind::Kafka => Output::Kafka(Box::new(kafka_output(&mut map, field, surroundings))),
+        Kind::Sql => Output::Sql(Box::new(sql::read(&mut map, field, surroundings))),
+        Kind::Http => Output::Http(Box::new(http_output::read(&mut map)?)),
+        Kind::File => Output::File(Box::new(file_output::read(&mut map, surroundings)?)),
+        Kind::Stdout => {
+            Output::Stdout { append_newline: map.get("append_newline").and_then(|f| f.bool()).unwrap_or(true) }
+        }
+        Kind::Drop => Output::Drop,
+    };
+    let common = common::read(&mut map);
     map.finish();
-    Some(output)
+    Some((output, common))
 }
 
 /// A list of outputs, which are written together: all topics of one cluster. The keys of the transaction are those of the first.
-pub(super) fn read_list(field: &Field, surroundings: &Surroundings) -> Option<Output> {
+pub(super) fn read_list(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let items = field.list()?;
     let Some(first) = items.first() else {
         field.problem("must hold at least one output");
         return None;
     };
-    let output = read(first, surroundings)?;
+    let (output, common) = read(first, surroundings)?;
     let Output::Kafka(mut output) = output else {
         first.problem("outputs are written together, and only topics of one Kafka cluster can be: use outputs of type kafka, or write to one topic that several streams read");
         return None;
     };
     let own = Arc::into_inner(std::mem::take(&mut output.routes)).unwrap_or_default();
     output.routes = Arc::new(routes(own, &output.brokers, &items, surroundings));
-    Some(Output::Kafka(output))
+    Some((Output::Kafka(output), common))
 }
 
 fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> KafkaOutput {

@@ -3,7 +3,7 @@
 use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, topic_problem};
 
 use super::kafka::{EMBEDDED, same_brokers};
-use super::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
+use super::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
 
@@ -18,15 +18,18 @@ pub(super) fn check(stream: &Stream, report: &Report) {
             positions(input, output, report);
             loops(input, &output.brokers, output.topics(), report);
         }
-        (Input::File(_) | Input::Generate(_), Output::Kafka(output)) => {
+        (_, Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
             cursor(&stream.input, output, report);
         }
+        (Input::Kafka(_), Output::Sql(_)) => {}
+        (_, Output::Sql(output)) => needs_an_id(output, report),
         (Input::Kafka(input), _) => {
             unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
         }
-        (Input::File(_) | Input::Generate(_), _) => {}
+        _ => {}
     }
+    pushed(stream, report);
     if let (Input::Kafka(input), Some(error)) = (&stream.input, &stream.error_output) {
         loops(input, &error.brokers, [&error.topic], report);
     }
@@ -68,7 +71,7 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
         let busy = batch.commit_interval + batch.max_processing_time;
         if busy >= timeout {
             let text = format!(
-                "transaction_timeout ({timeout:?}) must be longer than batch.commit_interval and \
+                "transaction_timeout ({timeout:?}) must be longer than batch.commit_interval (or buffer.timeout) and \
                  batch.max_processing_time together ({busy:?})"
             );
             match &output.transaction_timeout {
@@ -99,10 +102,8 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
         let remedy = "add  exactly_once: true, a transactional_id and offset_commit_group: GROUP  to the output, or ";
         return unclaimed(input, remedy, report);
     }
-    if !same_brokers(&input.brokers, &output.brokers) && !input.brokers.is_empty() && !output.brokers.is_empty() {
-        let text = "exactly_once: true needs input.brokers and output.brokers to be the same: a transaction cannot span two \
-                    clusters; use one cluster, or remove exactly_once";
-        missing(report, output, "brokers", text);
+    if output.is_elsewhere(input) {
+        return elsewhere(input, output, report);
     }
     if output.scope() == TransactionScope::Worker
         && let Some(id) = &input.group_instance_id
@@ -124,16 +125,26 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
             add(report, group, text);
         }
         (None, true) => unclaimed(input, "add  offset_commit_group: GROUP  to the output, or ", report),
-        (None, false) => {
-            let text = format!(
-                "exactly_once: true with a kafka input needs the offsets in the same transaction; set \
-                 transactional_offsets: true  in the input and  offset_commit_group: {}  in the output",
-                input.group.value
-            );
-            missing(report, output, "offset_commit_group", &text);
-        }
-        (Some(_), true) => {}
+        // Both are in one cluster, so the positions commit with the results, whether these keys say so or not.
+        (None, false) | (Some(_), true) => {}
     }
+}
+
+/// Input and output have other brokers: the positions are cursors in a topic on the output's cluster.
+fn elsewhere(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
+    let text = "commits the group's offsets in the transaction of the results, which cannot span two clusters; remove it, and the position is \
+                kept on the output's cluster instead, or give input and output the same brokers";
+    if let Some(group) = &output.offset_commit_group {
+        add(report, group, text);
+    }
+    if let Some(given) = input.transactional_offsets.as_ref().filter(|given| given.value) {
+        add(report, given, text);
+    }
+    if let Some(scope) = output.transaction_scope.as_ref().filter(|scope| scope.value == TransactionScope::Worker) {
+        let text = "worker needs input and output on one cluster: its fence is the consumer group's generation; remove transaction_scope";
+        add(report, scope, text);
+    }
+    changelog(output, report);
 }
 
 /// `transactional_offsets: true` where no output commits them.
@@ -152,7 +163,7 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
     if !output.is_exactly_once() {
         return;
     }
-    let what = if matches!(input, Input::File(_)) { "file" } else { "generate" };
+    let what = input.type_name();
     if let Some(scope) = output.transaction_scope.as_ref().filter(|scope| scope.value == TransactionScope::Worker) {
         let text = format!(
             "worker is for kafka inputs: its fence is the consumer group's generation, and a {what} input has no consumer group; remove \
@@ -164,11 +175,58 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
         let text = format!("a {what} input has no consumer group; remove offset_commit_group");
         add(report, group, text);
     }
+    changelog(output, report);
+}
+
+/// The topic of the cursors.
+fn changelog(output: &KafkaOutput, report: &Report) {
     if let Some(id) = output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty())
         && let Some(problem) = topic_problem(&format!("{}-changelog", id.value))
     {
         let text = format!("the input's position is kept in the topic {}-changelog, and {problem}", id.value);
         add(report, id, text);
+    }
+}
+
+/// Inputs that cannot be read a second time.
+fn pushed(stream: &Stream, report: &Report) {
+    let what = stream.input.type_name();
+    if stream.input.replays() {
+        if let Some(log) = &stream.durability {
+            let text = format!("is not needed: a {what} input can be read again, and no write-ahead log is written");
+            report.note(log.here.place, &log.here.path, text);
+        }
+        return;
+    }
+    if let Some(log) = &stream.durability {
+        if log.path.value.as_os_str().is_empty() {
+            let text = "the write-ahead log needs a path: a folder of its own, on a disk that outlives the process";
+            add(report, &log.path, text);
+        }
+        if let Input::Http(input) = &stream.input
+            && input.max_body.value as u64 >= log.longest()
+        {
+            let text = format!(
+                "a body of {} bytes would not fit into the write-ahead log: set durability.max_bytes to more than four times of that, or a smaller \
+                 max_body (below 32MiB)",
+                input.max_body.value
+            );
+            add(report, &input.max_body, text);
+        }
+        return;
+    }
+    let text = format!(
+        "records of {what} cannot be read again after a crash: add  durability: {{path: FOLDER}}  to the stream, so that they are in a \
+         write-ahead log before they are accepted"
+    );
+    match &stream.output {
+        Output::Kafka(output) => {
+            if let Some(given) = output.exactly_once.as_ref().filter(|given| given.value) {
+                add(report, given, format!("{text}; or remove exactly_once"));
+            }
+        }
+        Output::Sql(output) => report.add(output.here.place, output.here.path.clone(), text),
+        _ => {}
     }
 }
 
@@ -183,6 +241,14 @@ fn loops<'a>(input: &KafkaInput, brokers: &str, written: impl IntoIterator<Item 
                 format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
             add(report, topic, text);
         }
+    }
+}
+
+/// A kafka input has its consumer group for that.
+fn needs_an_id(output: &SqlOutput, report: &Report) {
+    if output.positions_id.is_none() {
+        let text = "names this stream in the table of positions: needed where the input has no consumer_group; choose a name that stays the same over restarts";
+        report.add(output.here.place, format!("{}.positions_id", output.here.path), text);
     }
 }
 
@@ -204,6 +270,20 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
             );
             add(report, mine, text);
         }
+        if let Some((mine, output)) = positions_id(stream)
+            && let Some(other) = earlier.iter().find(|other| {
+                positions_id(other).is_some_and(|(id, known)| {
+                    id.value == mine.value && known.positions_place() == output.positions_place()
+                })
+            })
+        {
+            let text = format!(
+                "streams {} and {} have the same positions_id in one database and would take each other's positions; give each its own",
+                other.id.value, id.value
+            );
+            add(report, mine, text);
+        }
+        shared(stream, earlier, report);
         if let Some(mine) = group(stream)
             && let Some(other) = earlier.iter().find(|other| group(other).is_some_and(|g| g.value == mine.value))
         {
@@ -216,14 +296,59 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
     }
 }
 
+/// What only one stream can have: an address, the standard input, the folder of a log.
+fn shared(stream: &Stream, earlier: &[Stream], report: &Report) {
+    let id = &stream.id.value;
+    let address = |stream: &Stream| match &stream.input {
+        Input::Http(input) => Some(input.address.clone()).filter(|address| !address.value.ends_with(":0")),
+        _ => None,
+    };
+    for other in earlier {
+        let name = &other.id.value;
+        if let (Some(mine), Some(theirs)) = (address(stream), address(other))
+            && mine.value == theirs.value
+            && !mine.value.is_empty()
+        {
+            add(report, &mine, format!("streams {name} and {id} listen at the same address; give each its own"));
+        }
+        if let (Input::Stdin(mine), Input::Stdin(_)) = (&stream.input, &other.input) {
+            add(
+                report,
+                &mine.here,
+                format!("streams {name} and {id} would take each other's lines of stdin; it is for one stream"),
+            );
+        }
+        if let (Some(mine), Some(theirs)) = (&stream.durability, &other.durability)
+            && !stream.input.replays()
+            && !other.input.replays()
+            && mine.path.value == theirs.path.value
+            && !mine.path.value.as_os_str().is_empty()
+        {
+            add(
+                report,
+                &mine.path,
+                format!("streams {name} and {id} have the same write-ahead log; give each a folder of its own"),
+            );
+        }
+    }
+}
+
 fn transactional_id(stream: &Stream) -> Option<&Given<String>> {
     stream.output.kafka()?.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty())
+}
+
+/// Where it was given; a consumer group is one stream's anyway.
+fn positions_id(stream: &Stream) -> Option<(&Given<String>, &SqlOutput)> {
+    match &stream.output {
+        Output::Sql(output) => output.positions_id.as_ref().map(|id| (id, &**output)),
+        _ => None,
+    }
 }
 
 fn group(stream: &Stream) -> Option<&Given<String>> {
     match &stream.input {
         Input::Kafka(input) => Some(&input.group).filter(|group| !group.value.is_empty()),
-        Input::File(_) | Input::Generate(_) => None,
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Key, Node, Scalar, Value, units};
+use crate::arkflow;
 use crate::problem::{Place, Report, hint};
 
 /// A map that is being read.
@@ -10,6 +11,7 @@ pub(crate) struct Map<'a> {
     report: &'a Report,
     place: Place,
     path: String,
+    kind: String,
     entries: &'a [(Key, Node)],
     asked: Vec<&'static str>,
 }
@@ -19,6 +21,8 @@ pub(crate) struct Field<'a> {
     report: &'a Report,
     pub(crate) place: Place,
     pub(crate) path: String,
+    /// The path without places in lists, and with types: `streams.input(kafka).topics`.
+    kind: String,
     pub(crate) node: &'a Node,
 }
 
@@ -37,16 +41,22 @@ impl<'a> Map<'a> {
             field.problem("must be a map of keys and values");
             return None;
         };
-        Some(Map { report: field.report, place: field.place, path: field.path.clone(), entries, asked: Vec::new() })
+        let word = entries.iter().find(|(key, _)| key.name == "type").map(|(_, node)| &node.value);
+        let kind = match word {
+            Some(Value::Scalar(word)) => format!("{}({})", field.kind, word.text),
+            _ => field.kind.clone(),
+        };
+        let (report, place, path) = (field.report, field.place, field.path.clone());
+        Some(Map { report, place, path, kind, entries, asked: Vec::new() })
     }
 
     /// The whole file.
     pub(crate) fn root(node: &'a Node, report: &'a Report) -> Option<Self> {
-        Map::of(&Field { report, place: node.place, path: String::new(), node })
+        Map::of(&Field { report, place: node.place, path: String::new(), kind: String::new(), node })
     }
 
     pub(crate) fn path_of(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        below(&self.path, key)
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -57,7 +67,8 @@ impl<'a> Map<'a> {
     pub(crate) fn get(&mut self, key: &'static str) -> Option<Field<'a>> {
         self.asked.push(key);
         let (found, node) = self.entries.iter().find(|(candidate, _)| candidate.name == key)?;
-        Some(Field { report: self.report, place: found.place, path: self.path_of(key), node })
+        let (path, kind) = (self.path_of(key), below(&self.kind, key));
+        Some(Field { report: self.report, place: found.place, path, kind, node })
     }
 
     /// The same, where the map or list behind the key may be left empty.
@@ -81,27 +92,39 @@ impl<'a> Map<'a> {
 
     /// All entries, for maps whose keys are free.
     pub(crate) fn entries(self) -> impl Iterator<Item = (&'a str, Field<'a>)> {
-        let Map { report, path, entries, .. } = self;
+        let Map { report, path, kind, entries, .. } = self;
         entries.iter().map(move |(key, node)| {
-            let path = format!("{path}.{}", key.name);
-            (key.name.as_str(), Field { report, place: key.place, path, node })
+            let (path, kind) = (below(&path, &key.name), format!("{kind}.*"));
+            (key.name.as_str(), Field { report, place: key.place, path, kind, node })
         })
     }
 
     /// Refuses the keys that nobody asked for.
     pub(crate) fn finish(self) {
-        for (key, _) in self.entries {
-            if !self.asked.contains(&key.name.as_str()) {
-                let text = format!("unknown key; {}", hint(&key.name, &self.asked));
-                self.report.add(key.place, self.path_of(&key.name), text);
-            }
+        for (key, _) in self.entries.iter().filter(|(key, _)| !self.asked.contains(&key.name.as_str())) {
+            let text = match arkflow::of_key(&self.kind, &key.name) {
+                Some(text) => format!("is not supported: {text}"),
+                None => format!("unknown key; {}", hint(&key.name, &self.asked)),
+            };
+            self.report.add(key.place, self.path_of(&key.name), text);
         }
     }
 }
 
 impl<'a> Field<'a> {
+    /// The same once more.
+    pub(crate) fn again(&self) -> Self {
+        let (path, kind) = (self.path.clone(), self.kind.clone());
+        Field { report: self.report, place: self.place, path, kind, node: self.node }
+    }
+
     pub(crate) fn problem(&self, text: impl Into<String>) {
         self.report.add(self.place, &self.path, text);
+    }
+
+    /// What the writer of this key should know.
+    pub(crate) fn note(&self, text: impl Into<String>) {
+        self.report.note(self.place, &self.path, text);
     }
 
     /// A problem whose exact place is known.
@@ -183,7 +206,11 @@ impl<'a> Field<'a> {
         let found = words.iter().find(|(word, _)| *word == scalar.text);
         if found.is_none() {
             let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-            self.problem(format!("{:?} is not known; {}", scalar.shown(), hint(&scalar.text, &known)));
+            let place = self.kind.strip_suffix(".type").map(|kind| kind.strip_suffix(&format!("({})", scalar.text)));
+            self.problem(match place.flatten().and_then(|place| arkflow::of_type(place, &scalar.text)) {
+                Some(text) => format!("{} is not supported: {text}", scalar.text),
+                None => format!("{:?} is not known; {}", scalar.shown(), hint(&scalar.text, &known)),
+            });
         }
         found.map(|(_, value)| *value)
     }
@@ -206,6 +233,7 @@ impl<'a> Field<'a> {
             report: self.report,
             place: node.place,
             path: format!("{}[{i}]", self.path),
+            kind: self.kind.clone(),
             node,
         });
         Some(items.collect())
@@ -222,4 +250,9 @@ impl<'a> Field<'a> {
         }
         fields.iter().filter_map(|field| field.name().map(|name| field.given(name))).collect()
     }
+}
+
+/// The path of a key.
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

@@ -66,13 +66,13 @@ fn looks_like_number(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::problem::Report;
-    use crate::yaml::parse;
+    use crate::yaml::{Format, parse};
 
     #[test]
     fn plain_words_are_typed_and_numbers_keep_their_digits() {
         let text =
             "a: [1, -2.50, 9007199254740993, 1e5, x y, 'y', \"1\", true, null, ~]\nb: {c: , \"q\\\"\": 2018-01-31}\n";
-        let root = parse(text, &Report::default()).unwrap();
+        let root = parse(text, Format::Yaml, &Report::default()).unwrap();
         let mut json = String::new();
         render(&root.value, &mut json).unwrap();
         let expected = "{\"a\":[1,-2.50,9007199254740993,1e5,\"x y\",\"y\",\"1\",true,null,null],\

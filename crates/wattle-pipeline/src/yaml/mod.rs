@@ -1,18 +1,56 @@
-//! YAML text → a tree of [`Node`]s that know their places → typed values. Environment variables are put in between, into
-//! scalars that are already parsed, so that no value can become structure.
+//! YAML, JSON or TOML text → a tree of [`Node`]s that know their places → typed values. Environment variables are put in between,
+//! into scalars that are already parsed, so that no value can become structure.
 
 mod env;
 mod fields;
 mod json;
 mod parse;
+mod toml;
 mod units;
+
+use std::path::Path;
 
 pub(crate) use env::substitute;
 pub(crate) use fields::{Field, Given, Map};
 pub(crate) use json::render_json;
-pub(crate) use parse::parse;
 
-use crate::problem::Place;
+use crate::problem::{Place, Report};
+
+/// How a file is written, as its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Yaml,
+    /// Read as the YAML that it is too.
+    Json,
+    Toml,
+}
+
+impl Format {
+    /// YAML, unless the extension says otherwise.
+    pub(crate) fn of(file: &Path) -> Self {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some(name) if name.eq_ignore_ascii_case("toml") => Format::Toml,
+            Some(name) if name.eq_ignore_ascii_case("json") => Format::Json,
+            _ => Format::Yaml,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Format::Yaml => "YAML",
+            Format::Json => "JSON",
+            Format::Toml => "TOML",
+        }
+    }
+}
+
+/// The file's one document. `None` after a problem that leaves nothing to look at.
+pub(crate) fn parse(text: &str, format: Format, report: &Report) -> Option<Node> {
+    match format {
+        Format::Toml => toml::parse(text, report),
+        Format::Yaml | Format::Json => parse::parse(text, format, report),
+    }
+}
 
 /// A value of the file.
 pub(crate) struct Node {

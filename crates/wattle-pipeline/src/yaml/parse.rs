@@ -1,18 +1,52 @@
 //! YAML events → nodes. What is refused here: syntax errors, several documents, duplicate keys, keys that are not plain
 //! names, anchors, aliases and tags.
 
+use std::borrow::Cow;
+use std::fmt::Write;
+
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput};
 
-use super::{Key, Node, Scalar, Style, Value};
+use super::{Format, Key, Node, Scalar, Style, Value};
 use crate::problem::{Place, Report};
 
 /// No pipeline needs more; a bound keeps the stack safe.
 const DEEPEST: usize = 64;
 
-/// The file's one document. `None` after a problem that leaves nothing to look at.
-pub(crate) fn parse(text: &str, report: &Report) -> Option<Node> {
-    let mut builder = Builder { parser: Parser::new_from_str(text), report };
+/// The document of a text in YAML or JSON.
+pub(super) fn parse(text: &str, format: Format, report: &Report) -> Option<Node> {
+    let text = if format == Format::Json { join_surrogates(text) } else { Cow::Borrowed(text) };
+    let mut builder = Builder { parser: Parser::new_from_str(&text), format, report };
     builder.document().unwrap_or_default()
+}
+
+/// JSON's one form that YAML lacks: a character as two escapes, `\ud83d\ude00`, becomes `\U0001f600`.
+fn join_surrogates(text: &str) -> Cow<'_, str> {
+    if !text.contains("\\ud") && !text.contains("\\uD") {
+        return Cow::Borrowed(text);
+    }
+    let mut joined = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        joined.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some(character) = surrogates(rest) {
+            write!(joined, "\\U{:08x}", u32::from(character)).expect("a String takes all text");
+            rest = &rest[12..];
+        } else {
+            // With what it escapes, which may be another backslash.
+            let end = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
+            joined.push_str(&rest[..end]);
+            rest = &rest[end..];
+        }
+    }
+    joined.push_str(rest);
+    Cow::Owned(joined)
+}
+
+/// The character that two escapes at the start of the text stand for.
+fn surrogates(text: &str) -> Option<char> {
+    let half = |from: usize| u16::from_str_radix(text.get(from..from + 6)?.strip_prefix("\\u")?, 16).ok();
+    char::decode_utf16([half(0)?, half(6)?]).next()?.ok().filter(|character| u32::from(*character) > 0xffff)
 }
 
 /// A problem was reported that leaves the rest of the file without meaning.
@@ -20,6 +54,7 @@ struct Stopped;
 
 struct Builder<'a> {
     parser: Parser<'a, StrInput<'a>>,
+    format: Format,
     report: &'a Report,
 }
 
@@ -47,9 +82,13 @@ impl<'a> Builder<'a> {
     fn next(&mut self) -> Result<(Event<'a>, Span), Stopped> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => self.stop(place(*error.marker()), "", &format!("not YAML: {}", error.info())),
-            None => self.stop(Place { line: 1, column: 1 }, "", "not YAML: the text ends too early"),
+            Some(Err(error)) => self.unreadable(place(*error.marker()), error.info()),
+            None => self.unreadable(Place { line: 1, column: 1 }, "the text ends too early"),
         }
+    }
+
+    fn unreadable<T>(&self, place: Place, why: &str) -> Result<T, Stopped> {
+        self.stop(place, "", &format!("not {}: {why}", self.format.name()))
     }
 
     fn stop<T>(&self, place: Place, path: &str, text: &str) -> Result<T, Stopped> {
@@ -75,7 +114,7 @@ impl<'a> Builder<'a> {
             Event::SequenceStart(..) => Value::List(self.list(path, depth)?),
             Event::MappingStart(..) => Value::Map(self.map(path, depth)?),
             Event::Alias(_) => return self.stop(place, path, "aliases are not supported; write the value out"),
-            _ => return self.stop(place, path, "not YAML: a value is missing"),
+            _ => return self.unreadable(place, "a value is missing"),
         };
         Ok(Node { place, value })
     }
@@ -137,4 +176,18 @@ impl<'a> Builder<'a> {
 
 fn place(marker: Marker) -> Place {
     Place { line: marker.line(), column: marker.col() + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_of_two_escapes_is_one() {
+        assert_eq!(
+            join_surrogates(r#"{"a\\ud83d": "\ud83d\ude00\n\uD83D \u00e9"}"#),
+            r#"{"a\\ud83d": "\U0001f600\n\uD83D \u00e9"}"#
+        );
+        assert_eq!(join_surrogates("\\ud83"), "\\ud83");
+    }
 }

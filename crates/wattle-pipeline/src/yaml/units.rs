@@ -2,17 +2,26 @@
 
 use std::time::Duration;
 
-/// A whole number and `ms`, `s`, `m` or `h`.
+/// A whole number and `ms`, `s`, `m` or `h`; also the longer words for these, and several after each other: `1h 30min`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
-    let (number, unit) = split(text)?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.checked_mul(millis).map(Duration::from_millis)
+    let mut millis: u64 = 0;
+    let mut rest = text;
+    loop {
+        let (number, behind) = split(rest)?;
+        let end = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        let unit = match &behind[..end] {
+            "ms" | "msec" | "millis" => 1,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1_000,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000,
+            _ => return None,
+        };
+        millis = number.checked_mul(unit)?.checked_add(millis)?;
+        rest = behind[end..].trim_start();
+        if rest.is_empty() {
+            return Some(Duration::from_millis(millis));
+        }
+    }
 }
 
 /// A whole number and `B`, `KiB`, `MiB` or `GiB`.
@@ -41,6 +50,8 @@ mod tests {
     fn units_are_part_of_the_value() {
         assert_eq!(duration("100ms"), Some(Duration::from_millis(100)));
         assert_eq!(duration("2 m"), Some(Duration::from_secs(120)));
+        assert_eq!(duration("1h 30min"), Some(Duration::from_secs(5400)));
+        assert_eq!(duration("1sec500millis"), Some(Duration::from_millis(1500)));
         assert_eq!(size("8MiB"), Some(8 << 20));
         for wrong in ["100", "ms", "1.5s", "-1s", "5 days", "", "99999999999999999999s", "18446744073709551615h"] {
             assert_eq!(duration(wrong), None, "{wrong}");

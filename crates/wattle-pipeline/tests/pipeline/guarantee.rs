@@ -91,9 +91,12 @@ fn offset_commit_group_needs_transactional_offsets() {
 }
 
 #[test]
-fn exactly_once_without_the_pair_names_both_keys() {
+fn exactly_once_on_one_cluster_needs_no_pair() {
     let output = "type: kafka, topic: b, exactly_once: true, transactional_id: t";
-    refuses(&stream(KAFKA_IN, output), &["transactional_offsets: true", "offset_commit_group: g"]);
+    for input in [KAFKA_IN.to_owned(), format!("{KAFKA_IN}, transactional_offsets: false")] {
+        let plan = accepted(&stream(&input, output));
+        assert_eq!(plan.streams[0].guarantee(), accepted(&stream(PAIRED_IN, PAIRED_OUT)).streams[0].guarantee());
+    }
 }
 
 #[test]
@@ -112,14 +115,20 @@ fn inputs_without_a_group_are_exactly_once_by_a_cursor() {
 }
 
 #[test]
-fn exactly_once_needs_one_cluster() {
+fn between_two_clusters_the_position_is_a_cursor() {
     let input = format!("{PAIRED_IN}, brokers: [a:1, b:1]");
-    refuses(
-        &stream(&input, &format!("{PAIRED_OUT}, brokers: [a:1]")),
-        &["input.brokers", "output.brokers", "two clusters"],
-    );
+    // The group's offsets cannot be in the transaction: both keys that ask for it say so.
+    let both = stream(&input, &format!("{PAIRED_OUT}, brokers: [a:1]"));
+    refuses(&both, &["output.offset_commit_group", "input.transactional_offsets", "span two clusters"]);
     accepted(&stream(&input, &format!("{PAIRED_OUT}, brokers: 'b:1,a:1'")));
     accepted(&stream(&format!("{KAFKA_IN}, brokers: x:1"), &format!("{KAFKA_OUT}, brokers: y:1")));
+    let (input, output) =
+        (format!("{KAFKA_IN}, brokers: x:1"), format!("{KAFKA_OUT}, brokers: y:1, exactly_once: true"));
+    let plan = accepted(&stream(&input, &format!("{output}, transactional_id: t")));
+    assert!(plan.streams[0].guarantee().contains("exactly once: the position commits with the results, as a cursor"));
+    refuses(&stream(&input, &format!("{output}, transactional_id: t/t")), &["transactional_id", "t/t-changelog"]);
+    let worker = format!("{output}, transactional_id: t, transaction_scope: worker");
+    refuses(&stream(&input, &worker), &["output.transaction_scope", "one cluster"]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn unknown_keys_are_refused_everywhere() {
 #[test]
 fn an_unknown_type_names_the_known_ones() {
     refuses(&stream("type: kafak, topics: [a]", KAFKA_OUT), &["input.type", "did you mean kafka?"]);
-    refuses(&stream(KAFKA_IN, "type: s3"), &["output.type", "known here: kafka, http, file, stdout, drop"]);
+    refuses(&stream(KAFKA_IN, "type: s4"), &["output.type", "known here: kafka, sql, http, file, stdout, drop"]);
 }
 
 #[test]

@@ -2,13 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod arkflow;
+mod durability;
 mod examples;
+mod formats;
 mod guarantee;
 mod keys;
 mod mistakes;
 mod outputs;
 mod processors;
+mod pushed;
 mod routing;
 mod run;
+mod sql;
 mod substitution;
 mod support;

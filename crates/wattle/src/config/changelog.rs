@@ -12,7 +12,7 @@ impl WorkerConfig {
             }
             return problems;
         };
-        if matches!(self.delivery, Delivery::AtLeastOnce(_)) {
+        if !matches!(self.delivery, Delivery::ExactlyOnce { .. }) {
             say("a stage that keeps state needs exactly once: its changes belong to a transaction".to_owned());
         }
         if let Some(problem) = topic_problem(changelog) {

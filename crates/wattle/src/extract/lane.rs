@@ -5,13 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::CursorName;
-use crate::config::ClientProperties;
+use super::target::Target;
 use crate::error::Error;
-use crate::kafka::{self, Admin, Batch, Changelog, Producer, ProducerConfig, Until};
-use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, Reaction, reaction, refusal};
+use crate::kafka::{self, Batch, Producer, Until};
+use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, Reaction, reaction};
 use crate::metrics::Metrics;
 use crate::stage::{Message, Output};
-use crate::worker::{Limits, Stop, check_topics, check_transaction_timeout};
+use crate::worker::Stop;
 
 /// The task of a source without partitions: the number of its changelog partition, and the end of its transactional id.
 const TASK: i32 = 0;
@@ -24,18 +24,27 @@ pub struct SourceConfig {
     /// The part of the transactional id before the task's number. The cursor is in the topic `{transactional_id}-changelog`, which is
     /// created where it is missing.
     pub transactional_id: String,
+    /// What tells this source from others with the same transactional id, such as the write-ahead log of another process: a further part of the
+    /// id. Sources that are told apart do not fence each other.
+    pub instance: Option<String>,
     /// A transaction that takes longer is aborted by the broker.
     pub transaction_timeout: Duration,
     /// The source's cursor.
     pub cursor: CursorName,
 }
 
+impl SourceConfig {
+    /// The transactional id.
+    fn id(&self) -> String {
+        let instance = self.instance.as_ref().map(|instance| format!("-{instance}")).unwrap_or_default();
+        format!("{}{instance}-{TASK}", self.transactional_id)
+    }
+}
+
 pub(crate) struct SourceLane<'a> {
     config: &'a SourceConfig,
     metrics: &'a Metrics,
-    admin: Admin,
-    changelog: Changelog,
-    producer_config: ProducerConfig,
+    target: Target,
     /// There from the fence on.
     producer: Option<Producer>,
     fences: Fences,
@@ -55,29 +64,9 @@ struct Cursors {
 impl<'a> SourceLane<'a> {
     /// Connects, and checks the topics. Nothing is fenced yet.
     pub(crate) fn connect(config: &'a SourceConfig, metrics: &'a Metrics) -> Result<Self, Error> {
-        let sink = &config.sink;
-        let admin = Admin::new(&sink.name, &sink.brokers, &sink.properties)?;
-        let cluster = admin.cluster()?;
-        check_topics(&cluster, &sink.brokers, &sink.output_topics)?;
-        check_transaction_timeout(&admin, &cluster, config.transaction_timeout)?;
-        let changelog = Changelog {
-            name: sink.name.clone(),
-            brokers: sink.brokers.clone(),
-            properties: sink.properties.clone(),
-            topic: format!("{}-changelog", config.transactional_id),
-        };
-        admin.ensure_changelog(&changelog.topic, TASK + 1, None, &ClientProperties::new())?;
-        let producer_config = ProducerConfig {
-            name: sink.name.clone(),
-            brokers: sink.brokers.clone(),
-            acks: sink.acks.clone(),
-            compression: sink.compression,
-            properties: sink.properties.clone(),
-            batch_size: Limits::of(&admin, &sink.output_topics).batch_size,
-            transaction: Some((format!("{}-{TASK}", config.transactional_id), config.transaction_timeout)),
-        };
+        let target = Target::connect(&config.sink, &config.transactional_id, config.transaction_timeout, TASK + 1)?;
         let (producer, fences) = (None, Fences::default());
-        Ok(SourceLane { config, metrics, admin, changelog, producer_config, producer, fences, committed: None })
+        Ok(SourceLane { config, metrics, target, producer, fences, committed: None })
     }
 
     /// Strictly in this order: fence, end of the changelog, cursor up to there. So a commit of a process before us either is in the
@@ -85,7 +74,7 @@ impl<'a> SourceLane<'a> {
     pub(crate) fn start(&mut self, stop: &Stop) -> Result<bool, Error> {
         let started = Instant::now();
         let (stream, id) = (&self.config.sink.name, self.id());
-        let producer = Producer::new(&self.producer_config)?;
+        let producer = self.target.producer(&id)?;
         producer.init_transactions(self.config.transaction_timeout).map_err(|source| Error::Kafka {
             what: format!("{id}: init_transactions (the fence of the transactional id)"),
             source,
@@ -96,7 +85,7 @@ impl<'a> SourceLane<'a> {
         tracing::info!(%stream, transactional_id = %id, fence_ms, took_ms, "fenced every older producer of the id and read the cursor");
         if own.is_none() && !others.is_empty() {
             let others = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let (topic, name) = (&self.changelog.topic, &self.config.cursor);
+            let (topic, name) = (&self.target.changelog.topic, &self.config.cursor);
             tracing::warn!(%stream, "{topic} has no cursor of {name}, which is read from its beginning; it has cursors of {others}");
         }
         self.committed = own;
@@ -119,7 +108,7 @@ impl<'a> SourceLane<'a> {
         stop: &Stop,
     ) -> Result<bool, Error> {
         let key = self.config.cursor.key();
-        let record = Message::to(&*self.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
+        let record = Message::to(&*self.target.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
         output.send(record);
         let timeout = self.config.transaction_timeout;
         let started = Instant::now();
@@ -141,13 +130,7 @@ impl<'a> SourceLane<'a> {
                     let (stream, id) = (&self.config.sink.name, self.id());
                     tracing::warn!(%stream, transactional_id = %id, "a batch was aborted and runs again: {}", failure.error);
                 }
-                Reaction::Fail => {
-                    let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
-                    return Err(refusal(&failure, output, batch, limit).unwrap_or_else(|| Error::Kafka {
-                        what: format!("{}: commit", self.id()),
-                        source: failure.error,
-                    }));
-                }
+                Reaction::Fail => return Err(self.target.explain(&self.id(), failure, output, batch)),
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_secs(1));
@@ -178,7 +161,7 @@ impl<'a> SourceLane<'a> {
     fn cursors(&self, until: Until, stop: &Stop) -> Result<Option<Cursors>, Error> {
         let key = self.config.cursor.key();
         let mut cursors = Cursors::default();
-        let read = self.changelog.read(TASK, until, stop, |other, value| {
+        let read = self.target.changelog.read(TASK, until, stop, |other, value| {
             if other == key {
                 cursors.own = value.map(<[u8]>::to_vec);
             } else {
@@ -189,7 +172,7 @@ impl<'a> SourceLane<'a> {
     }
 
     fn id(&self) -> String {
-        format!("{}-{TASK}", self.config.transactional_id)
+        self.config.id()
     }
 }
 

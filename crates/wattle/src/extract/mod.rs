@@ -2,7 +2,12 @@
 
 mod cursor;
 mod lane;
+mod other_cluster;
+mod sink_lane;
+mod target;
 
 pub use cursor::CursorName;
 pub use lane::SourceConfig;
 pub(crate) use lane::SourceLane;
+pub use other_cluster::OtherCluster;
+pub(crate) use sink_lane::SinkLane;

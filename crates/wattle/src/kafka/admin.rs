@@ -60,6 +60,17 @@ impl Admin {
         })
     }
 
+    /// The id of the cluster.
+    pub(crate) fn cluster_id(&self) -> Result<String, Error> {
+        self.cluster()?;
+        self.client.inner().fetch_cluster_id(CONNECT).ok_or_else(|| Error::BrokerSetting {
+            text: format!(
+                "the brokers {} do not tell the id of their cluster, by which two clusters are told apart",
+                self.brokers
+            ),
+        })
+    }
+
     /// The ids of topics that are there.
     pub(crate) fn topic_ids(&self, topics: &[String]) -> Result<BTreeMap<String, String>, kafka::Error> {
         ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)

@@ -2,7 +2,7 @@
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
-/// An error of the Kafka client or of a broker.
+/// An error of the Kafka client, of a broker, or of a sink in their place.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
@@ -44,6 +44,16 @@ impl Error {
     /// One that the client reported without a code.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Error { text: text.into(), code: None, verdict: Verdict::Crash }
+    }
+
+    /// What a sink with transactions of its own says where somebody else has taken its positions.
+    pub(crate) fn fenced(text: impl Into<String>) -> Self {
+        Self::new(Code::Fenced, text.into(), Flags::default())
+    }
+
+    /// What such a sink says of a transaction that may succeed another time.
+    pub(crate) fn abortable(text: impl Into<String>) -> Self {
+        Error { text: text.into(), code: None, verdict: Verdict::AbortBatch }
     }
 
     /// What it says about the lane that met it.

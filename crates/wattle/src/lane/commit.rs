@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::guard::shown;
-use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Reaction, reaction};
-use super::{Committer, Lane};
+use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Patience, Reaction, reaction};
+use super::{Committer, Lane, transactional};
 use crate::error::Error;
 use crate::invariant;
 use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition};
@@ -19,6 +19,9 @@ use crate::task::Lifecycle;
 /// A transaction and its abort each end within the transaction's timeout. A call that has not returned this long after that never will:
 /// librdkafka can hang past the timeouts of its transactional calls where the broker was away.
 const BLOCKED: Duration = Duration::from_secs(20);
+
+/// Longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// For the group's coordinator to say whose partitions are whose.
 const ASK: Duration = Duration::from_secs(5);
@@ -36,9 +39,10 @@ pub(super) enum Outcome {
 impl<S: Transformer> Lane<S> {
     /// Commits the gathered outputs with the positions, again and again from memory while the broker only asks to abort.
     pub(super) fn commit(&mut self, positions: &[(TopicPartition, Position)]) -> Result<Outcome, Error> {
-        let started = Instant::now();
-        let patience = self.shared.config.patience();
-        let mut pause = Duration::from_millis(5);
+        let mut patience = match &self.committer {
+            Committer::Sink(state) => Patience::begin(state.patience(), LONGEST_PAUSE),
+            _ => Patience::begin(self.shared.config.patience(), LONGEST_PAUSE),
+        };
         let (ends, now) = loop {
             // Before the transaction: its commit proves that nobody else has written until then.
             let now = now_ms();
@@ -47,19 +51,21 @@ impl<S: Transformer> Lane<S> {
                 Attempt::Dropped => return Ok(Outcome::Dropped),
                 Attempt::Failed(failure) => failure,
             };
-            match reaction(&failure, self.may_have_sent_twice(), started.elapsed() < patience) {
+            match reaction(&failure, self.may_have_sent_twice(), patience.is_left()) {
                 Reaction::Restart => return self.restart(&failure.error),
                 Reaction::Repeat => {
                     self.shared.metrics.abort();
                     let (stream, lane) = (&self.shared.config.name, self.name());
-                    tracing::warn!(%stream, transactional_id = %lane, "a batch was aborted and runs again: {}", failure.error);
+                    if !matches!(self.committer, Committer::Sink(_)) || patience.is_to_be_said() {
+                        tracing::warn!(%stream, transactional_id = %lane, "a batch was aborted and runs again: {}", failure.error);
+                    }
                 }
-                Reaction::Fail => return Err(self.explain(failure)),
+                Reaction::Fail => return Err(self.explain(failure, &patience)),
             }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
+            patience.rest();
         };
         self.applied(positions);
+        self.show_positions(&[]);
         if let Err(failures) = self.output.states.commit(&ends, now) {
             // Committed is committed: the changes are read again from the changelog.
             self.reopen(&failures)?;
@@ -78,7 +84,7 @@ impl<S: Transformer> Lane<S> {
         // late it is sent. One that is taken later can be of the next generation, and would commit positions that are another's.
         let token = match &self.committer {
             Committer::Transactions { .. } => shared.consumer.token(),
-            Committer::AtLeastOnce { .. } => None,
+            Committer::AtLeastOnce { .. } | Committer::Sink(_) => None,
         };
         let numbers: BTreeSet<i32> = positions.iter().map(|((_, number), _)| *number).collect();
         let tasks = numbers.into_iter().map(|number| (number, self.tasks[&number].incarnation));
@@ -107,6 +113,10 @@ impl<S: Transformer> Lane<S> {
                     return Ok(Attempt::Dropped);
                 }
                 shared.consumer.commit(positions).map(|()| Ends::new()).map_err(Failure::from)
+            }
+            Committer::Sink(state) => {
+                let _watched = shared.watchdog.watch(self.number, "a transaction", transactional::BLOCKED);
+                return state.attempt(&self.batch, &mut self.output, positions);
             }
         };
         drop(permit);
@@ -137,17 +147,23 @@ impl<S: Transformer> Lane<S> {
     /// A new producer and new incarnations for the tasks that are still ours; what they had taken is dropped and read again.
     pub(super) fn restart(&mut self, reason: &kafka::Error) -> Result<Outcome, Error> {
         let name = self.name();
-        let Committer::Transactions { producer, .. } = &mut self.committer else {
-            return Err(Error::Kafka { what: format!("{name}: commit"), source: reason.clone() });
+        let again = match &mut self.committer {
+            Committer::Transactions { producer, .. } => {
+                *producer = None;
+                "starts again with a new producer"
+            }
+            Committer::Sink(_) => "starts again from the positions that the output has",
+            Committer::AtLeastOnce { .. } => {
+                return Err(Error::Kafka { what: format!("{name}: commit"), source: reason.clone() });
+            }
         };
-        *producer = None;
         self.shared.metrics.restart();
         if !self.still_ours(reason)? {
             return Ok(Outcome::Dropped);
         }
         let shared = self.shared.clone();
         let stream = &shared.config.name;
-        tracing::warn!(%stream, transactional_id = %name, "starts again with a new producer: {reason}");
+        tracing::warn!(%stream, transactional_id = %name, "{again}: {reason}");
         for (number, task) in &mut self.tasks {
             if task.lifecycle() == Lifecycle::Suspended {
                 continue;
@@ -182,7 +198,11 @@ impl<S: Transformer> Lane<S> {
             let group = self.shared.view.group(ASK);
             match group.map(|group| self.shared.consumer.ownership(&group, &awake)) {
                 Ok(Ownership::Ours) if reason.is_fenced() => {
-                    self.fences.count(&name)?;
+                    let counted = self.fences.count(&name);
+                    counted.map_err(|error| match &self.committer {
+                        Committer::Sink(_) => transactional::taken(&name, &reason.to_string()),
+                        _ => error,
+                    })?;
                     if let Some((_, task)) = self.awake().next() {
                         task.cancel.wait(AFTER_FENCE);
                     }
@@ -200,11 +220,11 @@ impl<S: Transformer> Lane<S> {
             thread::sleep(Duration::from_millis(100));
         }
         let why = if reason.is_fenced() {
-            "was fenced: another process uses this transactional id, or this one was paused for longer than its session or its \
-             transaction_timeout"
-                .to_owned()
+            format!(
+                "was fenced ({reason}): another process uses its id, or this one was paused for longer than its session or its transaction_timeout"
+            )
         } else {
-            format!("lost its producer ({reason})")
+            format!("lost its producer or its connection ({reason})")
         };
         tracing::warn!(
             stream = %self.shared.config.name,
@@ -217,7 +237,10 @@ impl<S: Transformer> Lane<S> {
         Ok(false)
     }
 
-    fn explain(&self, failure: Failure) -> Error {
+    fn explain(&self, failure: Failure, patience: &Patience) -> Error {
+        if let Committer::Sink(_) = &self.committer {
+            return transactional::gave_up(&self.name(), "commit", &failure.error, patience);
+        }
         refusal(&failure, &self.output, &self.batch, |topic| self.shared.topic_limit(topic)).unwrap_or_else(|| {
             let topics: BTreeSet<&str> = self.output.iter().map(|message| message.topic).collect();
             let topics = if topics.is_empty() { "no outputs".to_owned() } else { Vec::from_iter(topics).join(", ") };
@@ -258,12 +281,10 @@ pub(super) fn made_from(batch: &Batch, source: usize) -> String {
     }
     let record = batch.get(source);
     let (topic, partition, offset) = (record.topic, record.partition, record.offset);
-    format!(
-        ". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed, {topic}/{partition} stays there"
-    )
+    format!(". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed")
 }
 
-enum Attempt {
+pub(super) enum Attempt {
     /// So far do the changes of states reach in the changelog.
     Committed(Ends),
     Dropped,

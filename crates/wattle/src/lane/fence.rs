@@ -34,9 +34,11 @@ impl<S: Transformer> Lane<S> {
             let task = &self.tasks[&number];
             let (partitions, incarnation) = (task.partitions.clone(), task.incarnation);
             let ours = || shared.assignment.is_current(number, incarnation);
-            let Some(found) = positions::stable(&shared, &task_name, &partitions, ours)? else {
-                return Ok(());
+            let found = match &self.committer {
+                Committer::Sink(_) => self.positions_of_sink(number, &partitions)?,
+                _ => positions::stable(&shared, &task_name, &partitions, ours)?,
             };
+            let Some(found) = found else { return Ok(()) };
             if found.iter().any(Option::is_none) {
                 self.with_store(number, |kept, cancel| {
                     refuse_state_without_positions(&shared, number, &found, kept, cancel)
@@ -90,6 +92,8 @@ impl<S: Transformer> Lane<S> {
                 }
                 Ok(true)
             }
+            // It fences when it opens the positions.
+            Committer::Sink(state) => state.connect(&config.delivery).map(|()| true),
         }
     }
 
@@ -144,6 +148,8 @@ impl<S: Transformer> Lane<S> {
             let transactional = matches!(self.committer, Committer::Transactions { .. });
             let producer = transactional.then_some(if fenced_now { "new" } else { "kept" });
             self.begun(number, found, queues, producer, started);
+            let places: Vec<_> = self.tasks[&number].partitions.iter().cloned().zip(found.iter().copied()).collect();
+            self.show_positions(&places);
         }
         Ok(())
     }
@@ -208,7 +214,7 @@ pub(super) fn open<S>(shared: &Shared<S>, tasks: &[Opening], lane: &Thread) -> R
         return Ok(Some(Vec::new()));
     }
     for (partition, position) in &places {
-        positions::check_range(&shared.view, &shared.config.group, partition, *position)?;
+        positions::check_range(&shared.view, &shared.config, partition, *position)?;
     }
     let failed = |what: &str, source| {
         let partitions: Vec<_> = places.iter().map(|(partition, _)| partition.clone()).collect();

@@ -9,8 +9,8 @@ mod restore;
 mod sink;
 mod starter;
 mod stores;
+mod transactional;
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,11 +19,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use commit::refusal;
-pub(crate) use reaction::{AFTER_FENCE, Fences, Reaction, reaction};
+pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
+pub(crate) use transactional::{LONGEST_PAUSE, gave_up, open as open_sink, taken};
+pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, TransactionalSinkFactory};
 
-use crate::config::{BatchLimits, TransactionScope};
-use crate::error::Error;
+use crate::config::{BatchLimits, Delivery, TransactionScope};
+use crate::error::{Error, panic_text};
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
@@ -33,6 +35,7 @@ use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Question, Router, Shared, Stop};
 use commit::Outcome;
 use starter::{Report, Starter, Waits};
+use transactional::SinkState;
 
 /// With nothing to do, positions that only markers have moved are committed after this time.
 const QUIET: Duration = Duration::from_secs(1);
@@ -55,6 +58,8 @@ enum Committer {
     Transactions { id: String, producer: Option<Producer> },
     /// `sink` is there from the first start of a task on.
     AtLeastOnce { sink: Option<Box<dyn Sink>> },
+    /// The sink's own transactions.
+    Sink(SinkState),
 }
 
 pub(crate) struct Lane<S: Transformer> {
@@ -83,9 +88,10 @@ pub(crate) struct Lane<S: Transformer> {
 
 impl<S: Transformer> Lane<S> {
     pub(crate) fn new(number: i32, shared: Arc<Shared<S>>, inbox: Receiver<Command>) -> Result<Self, Error> {
-        let committer = match shared.transactional_id(number) {
-            Some(id) => Committer::Transactions { id, producer: None },
-            None => Committer::AtLeastOnce { sink: None },
+        let committer = match (shared.transactional_id(number), &shared.config.delivery) {
+            (Some(id), _) => Committer::Transactions { id, producer: None },
+            (None, Delivery::TransactionalSink(_)) => Committer::Sink(SinkState::new()),
+            (None, _) => Committer::AtLeastOnce { sink: None },
         };
         Ok(Lane {
             number,
@@ -291,14 +297,14 @@ impl<S: Transformer> Lane<S> {
             if self.wipe_unread()? {
                 return Ok(());
             }
-            let Some(Done { until, fired, aside }) = processed? else { continue };
+            let Some(Done { until, fired, mut aside }) = processed? else { continue };
             let started = Instant::now();
             let positions = self.positions_behind(until, &fired)?;
             if positions.is_empty() {
                 return Ok(());
             }
-            let dead_letters = aside.dead_letters.count;
-            let messages = self.output.len() - dead_letters;
+            let mut dead_letters = aside.dead_letters.count;
+            let mut messages = self.output.len() - dead_letters;
             if let Some(changelog) = &shared.config.changelog_topic {
                 self.output.log_states(changelog);
                 if self.wipe_unread()? {
@@ -308,6 +314,11 @@ impl<S: Transformer> Lane<S> {
             guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits)?;
             match self.commit(&positions)? {
                 Outcome::Committed => {
+                    for RefusedRecord { source, reason } in self.take_refused() {
+                        messages -= self.output.iter().filter(|message| message.source == source).count();
+                        dead_letters += 1;
+                        aside.dead_letters.add(&self.batch.get(source), &reason);
+                    }
                     shared.metrics.batch(until, messages, dead_letters, started.elapsed());
                     shared.metrics.skipped(aside.skipped.count);
                     self.asides.note(&shared.config.name, aside);
@@ -393,7 +404,9 @@ impl<S: Transformer> Lane<S> {
     fn commit_markers(&mut self) -> Result<(), Error> {
         self.output.clear();
         let positions = self.positions_behind(0, &BTreeSet::new())?;
-        if !positions.is_empty() {
+        if positions.is_empty() {
+            self.show_positions(&[]);
+        } else {
             self.commit(&positions)?;
         }
         Ok(())
@@ -402,7 +415,7 @@ impl<S: Transformer> Lane<S> {
     fn name(&self) -> String {
         match &self.committer {
             Committer::Transactions { id, .. } => id.clone(),
-            Committer::AtLeastOnce { .. } => self.shared.task(self.number),
+            Committer::AtLeastOnce { .. } | Committer::Sink(_) => self.shared.task(self.number),
         }
     }
 
@@ -428,16 +441,11 @@ fn read_failed<S>(
 ) -> Result<(), Error> {
     let topic = &shared.topics[topic];
     if source.is_out_of_range() {
-        return positions::check_range(&shared.view, &shared.config.group, &(topic.clone(), task), from);
+        return positions::check_range(&shared.view, &shared.config, &(topic.clone(), task), from);
     }
     Err(Error::Kafka { what: format!("{}: read {topic}", shared.task(task)), source })
 }
 
 fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

@@ -1,6 +1,7 @@
 //! What follows from a failed transaction: the same for every lane.
 
 use std::collections::VecDeque;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -25,6 +26,42 @@ pub(crate) fn reaction(failure: &Failure, sent_twice: bool, in_time: bool) -> Re
         Verdict::AbortBatch | Verdict::Retry if sent_twice => Reaction::Restart,
         Verdict::AbortBatch | Verdict::Retry if in_time => Reaction::Repeat,
         _ => Reaction::Fail,
+    }
+}
+
+/// How long something that fails is tried again, with pauses that grow.
+pub(crate) struct Patience {
+    pub(crate) started: Instant,
+    limit: Duration,
+    pause: Duration,
+    longest: Duration,
+    said: Option<Instant>,
+}
+
+/// Failures that go on are said this often.
+const REMIND: Duration = Duration::from_secs(5);
+
+impl Patience {
+    pub(crate) fn begin(limit: Duration, longest: Duration) -> Self {
+        Patience { started: Instant::now(), limit, pause: Duration::from_millis(5), longest, said: None }
+    }
+
+    pub(crate) fn is_left(&self) -> bool {
+        self.started.elapsed() < self.limit
+    }
+
+    /// The first failure is, and then one now and then.
+    pub(crate) fn is_to_be_said(&mut self) -> bool {
+        let due = self.said.is_none_or(|at| at.elapsed() >= REMIND);
+        if due {
+            self.said = Some(Instant::now());
+        }
+        due
+    }
+
+    pub(crate) fn rest(&mut self) {
+        thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(self.longest);
     }
 }
 

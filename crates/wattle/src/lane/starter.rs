@@ -12,11 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 
+use super::Lane;
 use super::fence::{Opening, Queues, earliest, open};
 use super::restore::{Kept, refresh, refuse_state_without_positions};
-use super::{Lane, panic_text};
 use crate::config::StartFrom;
-use crate::error::Error;
+use crate::error::{Error, panic_text};
 use crate::kafka::{Position, TopicPartition};
 use crate::stage::Transformer;
 use crate::task::Lifecycle;

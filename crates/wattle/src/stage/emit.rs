@@ -46,22 +46,6 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// A record that cannot be processed, unchanged, with headers behind its own that say what was wrong (`wattle.error`, and `wattle.stage` where
-    /// the error tells) and where it was (`wattle.topic`, `wattle.partition`, `wattle.offset`).
-    #[must_use]
-    pub fn dead_letter(record: &Record<'a>, topic: &'a str, reason: &StageError) -> Self {
-        let notes = [
-            ("wattle.error", Some(reason.to_string())),
-            ("wattle.stage", reason.stage().map(str::to_owned)),
-            ("wattle.topic", Some(record.topic.to_owned())),
-            ("wattle.partition", Some(record.partition.to_string())),
-            ("wattle.offset", Some(record.offset.to_string())),
-        ];
-        let notes = notes.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let notes = notes.map(|(name, value)| Header { name: name.to_owned(), value: Some(value.into_bytes()) });
-        Message::copy(record, topic).headers(record.headers.iter().cloned().chain(notes).collect::<Vec<_>>())
-    }
-
     /// Sets the key.
     #[must_use]
     pub fn key(mut self, key: impl Into<Option<&'a [u8]>>) -> Self {
@@ -172,6 +156,19 @@ pub struct Sent<'a> {
     pub headers: &'a [Header],
     /// Index in the batch of the record that it was made from; beyond the batch, a timer has made it.
     pub source: usize,
+}
+
+impl<'a> From<Sent<'a>> for Message<'a> {
+    fn from(sent: Sent<'a>) -> Self {
+        Message {
+            topic: sent.topic.into(),
+            partition: sent.partition,
+            timestamp: sent.timestamp,
+            key: sent.key.map(Cow::Borrowed),
+            value: sent.value.map(Cow::Borrowed),
+            headers: Cow::Borrowed(sent.headers),
+        }
+    }
 }
 
 /// How much an [`Output`] held at some moment.

@@ -13,91 +13,22 @@ use std::time::Instant;
 
 use tokio::runtime::EnterGuard;
 
-use super::failure::{failed, timer_failed, unreadable_state};
+use super::failure::{dead_letter, failed_record, printable_key, timer_failed, unreadable_state};
+use super::item::{Bucket, Ended, Item, NO_RECORD, Work};
 use super::process::{Done, Firing, Processing};
 use crate::error::Error;
-use crate::kafka::{Batch, Offset, Record};
-use crate::stage::{Invalid, Mark, Message, Next, OnInvalid, Output, Part, SetTimer, StageError, Timer, Transformer};
+use crate::kafka::{Batch, Record};
+use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, SetTimer, StageError, Transformer};
 use crate::state::{Due, TaskStates, timer_time};
 use crate::worker::Stop;
 
-/// The index of what no record has made.
-const NO_RECORD: usize = usize::MAX;
 /// Records that may queue up, for each that may wait.
 const QUEUED: usize = 16;
 /// Why timers of a key that set each other are refused.
 const ENDLESS: &str = "timers of its key have fired as often as a batch has records before a single one: each sets another that is due at once. Set the next \
                        one by what Output::now says, and not by the time that this one was set to";
 
-/// What a stage is called with. It is the future's own, as the outputs are: so they need no borrow that outlives a poll.
-pub(super) struct Work<'r> {
-    record: Record<'r>,
-    substitute: Option<Box<Option<Vec<u8>>>>,
-    timer: Option<Box<Due>>,
-}
-
-/// What a call of the stage leaves.
-pub(super) type Ended = (Box<Output>, Result<(), StageError>);
-
-/// One call of the stage.
-pub(super) async fn attempt<S: Transformer>(stage: &S, work: Work<'_>, mut out: Box<Output>) -> Ended {
-    if let Some(Due { clock, name, key, at }) = work.timer.as_deref() {
-        let timer = Timer { task: work.record.partition, key, name, clock: *clock, at: *at };
-        let result = stage.timer(&timer, &mut out).await;
-        return (out, result);
-    }
-    let result = match &work.substitute {
-        None => stage.transform(&work.record, &mut out).await,
-        Some(value) => stage.transform(&Record { value: (**value).as_deref(), ..work.record }, &mut out).await,
-    };
-    (out, result)
-}
-
-/// A record, or a timer, on its way through the stage.
-struct Item<'r> {
-    index: usize,
-    /// Of a timer, one without contents.
-    record: Record<'r>,
-    key: Option<Cow<'r, [u8]>>,
-    substitute: Option<Box<Option<Vec<u8>>>>,
-    timer: Option<Box<Due>>,
-    /// The time of the stream.
-    time: Option<i64>,
-    /// Where its outputs go.
-    segment: usize,
-    /// Timers of its key that have fired before it.
-    fired: usize,
-}
-
 type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Bucket = (i32, Option<Box<[u8]>>);
-
-impl<'r> Item<'r> {
-    /// A timer. What it sends has its time, unless it says otherwise.
-    fn of_timer(task: i32, due: Due, time: Option<i64>, segment: usize) -> Self {
-        let timestamp = Some(due.at);
-        let record =
-            Record { topic: "", partition: task, offset: Offset(0), timestamp, key: None, value: None, headers: &[] };
-        let key = Some(Cow::Owned(due.key.to_vec()));
-        let timer = Some(Box::new(due));
-        Item { index: NO_RECORD, record, key, substitute: None, timer, time, segment, fired: 0 }
-    }
-
-    /// A timer that set itself to the time that it had would fire for ever.
-    fn check_timers(&self, timers: &[SetTimer]) -> Result<(), StageError> {
-        let Some(due) = &self.timer else { return Ok(()) };
-        let same = |timer: &&SetTimer| timer.clock == due.clock && timer.name == due.name;
-        if timers.iter().filter(same).any(|timer| timer.at.is_some_and(|at| at <= due.at)) {
-            return Err(StageError::new("it sets itself again, and not later than it was"));
-        }
-        Ok(())
-    }
-
-    fn bucket(&self) -> Bucket {
-        (self.record.partition, self.key.as_deref().map(Into::into))
-    }
-}
-
 /// Room for a future, used again when the future has ended without waiting.
 type Slot<F> = Pin<Box<Option<F>>>;
 
@@ -133,6 +64,8 @@ pub(super) struct Buckets<'r, S, F, M> {
     queues: HashMap<Bucket, VecDeque<Item<'r>>>,
     queued: usize,
     stopped: Option<Vec<Stopped>>,
+    /// The record that the stage was called with last, and its task.
+    current: (usize, i32),
     done: Done,
 }
 
@@ -152,6 +85,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
             queues: HashMap::new(),
             queued: 0,
             stopped: None,
+            current: (NO_RECORD, 0),
             done: Done::default(),
         }
     }
@@ -262,6 +196,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
                 }
             }
             let mark = out.mark();
+            self.current = (item.index, item.record.partition);
             let mut slot = self.spare.take().unwrap_or_else(|| Box::pin(None));
             let (substitute, timer) = (item.substitute.clone(), item.timer.clone());
             slot.set(Some((self.make)(Work { record: item.record, substitute, timer }, out)));
@@ -357,8 +292,8 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
     }
 
     fn fail(&mut self, record: &Record<'_>, out: &mut Output, reason: &StageError) -> Result<Settled, Error> {
-        let Some(topic) = self.processing.dead_letter_topic else { return Err(failed(record, reason)) };
-        out.send(Message::dead_letter(record, topic, reason));
+        let Some(topic) = self.processing.dead_letter_topic else { return Err(failed_record(record, reason)) };
+        out.send(dead_letter(record, topic, reason));
         self.done.aside.dead_letters.add(record, reason);
         Ok(Settled::Yes)
     }
@@ -396,11 +331,12 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
             let tasks: BTreeSet<i32> = of_records.chain(self.processing.timers.tasks.iter().copied()).collect();
             tasks.into_iter().map(|task| Box::pin(stop(task).clone().into_stopped()) as Stopped).collect()
         });
-        let waiting = &mut self.waiting;
+        let (waiting, current) = (&mut self.waiting, &mut self.current);
         // Every one is polled, not only those that were woken: the runtime forgets a wake-up that it has put off to its next turn (of a
         // future that has yielded) when this call of it ends.
         let ended = self.processing.runtime.0.block_on(poll_fn(|context| {
-            for (index, Waiting { slot, .. }) in waiting.iter_mut().enumerate() {
+            for (index, Waiting { slot, item, .. }) in waiting.iter_mut().enumerate() {
+                *current = (item.index, item.record.partition);
                 let future = slot.as_mut().as_pin_mut().expect("it waits");
                 if let Poll::Ready(ended) = future.poll(context) {
                     return Poll::Ready(Some((index, ended)));
@@ -453,16 +389,17 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
             if count > 0 && full {
                 break;
             }
-            // One of its key that came before it may have cleared or moved it.
+            // One of its key that came before it may clear it, or move it.
+            let key_waits = self.queues.contains_key(&(task, Some(due.key.clone())));
+            if (key_waits && !self.finish(stop)?) || !self.make_room(stop)? {
+                return Ok(false);
+            }
             self.states.set_current(task);
             if self.states.get(&due.stored()).and_then(|at| timer_time(&at)) == Some(due.at) {
-                let item = Item::of_timer(task, due, time, self.segments.len() - 1);
-                if !self.call(item)? && !self.finish(stop)? {
-                    return Ok(false);
-                }
+                self.call(Item::of_timer(task, due, time, self.segments.len() - 1))?;
             }
         }
-        Ok(true)
+        self.finish(stop)
     }
 
     /// Keeps the times of the streams by which timers go.
@@ -475,6 +412,19 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
     /// What was done, up to the record at `until`.
     pub(super) fn done(&mut self, until: usize) -> Done {
         Done { until, ..std::mem::take(&mut self.done) }
+    }
+
+    /// Where the stage was when it panicked.
+    pub(super) fn panicked(&self, message: String) -> Error {
+        let (index, task) = self.current;
+        let what = if index < self.batch.len() {
+            let Record { topic, partition, offset, key, .. } = self.batch.get(index);
+            let key = printable_key(key).map(|key| format!(" (key {key})")).unwrap_or_default();
+            format!("the stage, at {topic}/{partition} offset {offset}{key},")
+        } else {
+            format!("the stage, at a timer of task {task},")
+        };
+        Error::Panic { what, message }
     }
 
     /// Gives the outputs back, in the order of the records, with the states.

@@ -1,11 +1,12 @@
 //! What becomes of a record that cannot be processed.
 
 use crate::error::Error;
-use crate::kafka::Record;
-use crate::stage::StageError;
+use crate::kafka::{Header, Record};
+use crate::stage::{Message, StageError};
 use crate::state::Due;
 
-pub(super) fn failed(record: &Record<'_>, reason: &StageError) -> Error {
+/// What stops a stream at a record for which there is no dead-letter topic.
+pub fn failed_record(record: &Record<'_>, reason: &StageError) -> Error {
     Error::Record {
         task: record.partition,
         topic: record.topic.to_owned(),
@@ -33,7 +34,23 @@ pub(super) fn timer_failed(task: i32, due: &Due, reason: &StageError) -> Error {
 }
 
 /// Keys help to find a record; long or binary ones do not.
-fn printable_key(key: Option<&[u8]>) -> Option<String> {
+pub(super) fn printable_key(key: Option<&[u8]>) -> Option<String> {
     let key = std::str::from_utf8(key?).ok()?;
     (key.len() <= 64 && !key.chars().any(char::is_control)).then(|| format!("{key:?}"))
+}
+
+/// The original record, unchanged, with headers behind its own that say what was wrong (`wattle.error`, and `wattle.stage` where the error tells) and
+/// where it was (`wattle.topic`, `wattle.partition`, `wattle.offset`).
+pub fn dead_letter<'a>(record: &Record<'a>, topic: &'a str, reason: &StageError) -> Message<'a> {
+    let mut headers = record.headers.to_vec();
+    let notes = [
+        ("wattle.error", Some(reason.to_string())),
+        ("wattle.stage", reason.stage().map(str::to_owned)),
+        ("wattle.topic", Some(record.topic.to_owned())),
+        ("wattle.partition", Some(record.partition.to_string())),
+        ("wattle.offset", Some(record.offset.to_string())),
+    ];
+    let notes = notes.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    headers.extend(notes.map(|(name, value)| Header { name: name.to_owned(), value: Some(value.into_bytes()) }));
+    Message::copy(record, topic).headers(headers)
 }

@@ -3,8 +3,11 @@
 pub(crate) mod aside;
 mod buckets;
 mod failure;
+mod item;
 pub(crate) mod positions;
 pub(crate) mod process;
+
+pub use failure::{dead_letter, failed_record};
 
 use crate::kafka::{PartitionQueue, Position, RebalanceListener, TopicPartition};
 use crate::worker::{Incarnation, Stop};

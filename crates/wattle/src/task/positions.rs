@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use crate::config::StartFrom;
+use crate::config::{Delivery, StartFrom, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{self, Consumer, GroupView, Position, RebalanceListener, TopicPartition, Verdict};
 use crate::worker::Shared;
@@ -130,7 +130,7 @@ pub(crate) fn resolve<L: RebalanceListener>(
 /// The end is the high watermark: a position behind the last stable offset is one that waits for a transaction of somebody else.
 pub(crate) fn check_range(
     view: &GroupView,
-    group: &str,
+    config: &WorkerConfig,
     (topic, partition): &(Arc<str>, i32),
     position: Position,
 ) -> Result<(), Error> {
@@ -148,8 +148,15 @@ pub(crate) fn check_range(
         position,
         low,
         high,
-        group: group.to_owned(),
+        group: config.group.clone(),
         cause,
+        remedy: match config.delivery {
+            Delivery::TransactionalSink(_) => {
+                "where the output keeps it (SQL: the table of positions; another cluster: with a new transactional_id the group's position counts, \
+                 which kafka-consumer-groups --reset-offsets sets)"
+            }
+            _ => "with kafka-consumer-groups --reset-offsets",
+        },
     })
 }
 

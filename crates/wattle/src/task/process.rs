@@ -1,12 +1,14 @@
 //! Runs the stage over a batch. No transaction is open meanwhile: a slow record must not let one expire.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use super::aside::Aside;
-use super::buckets::{Buckets, Ended, Work, attempt};
+use super::buckets::Buckets;
+use super::item::{Ended, Work, attempt};
 use crate::config::BatchLimits;
-use crate::error::Error;
+use crate::error::{Error, panic_text};
 use crate::kafka::Batch;
 use crate::stage::{Output, Transformer};
 use crate::worker::Stop;
@@ -43,7 +45,7 @@ impl Runtime {
         }
         let runtime = Runtime::new()?;
         // A thread for blocking work has a handle too, and may wait. No question but this one tells them apart.
-        let may_wait = std::panic::catch_unwind(|| runtime.0.block_on(async {}));
+        let may_wait = catch_unwind(|| runtime.0.block_on(async {}));
         std::mem::forget(runtime); // nor may such a thread end a runtime
         may_wait.map_err(|_| {
             let problem = "run blocks its thread, and was called on one of an async runtime: call it on a thread of its own, or by \
@@ -81,7 +83,8 @@ pub(crate) fn run<'a, S: Transformer>(
 ) -> Result<Option<Done>, Error> {
     let stage = processing.stage;
     let mut buckets = Buckets::new(processing, batch, output, |work, out| attempt(stage, work, out));
-    let done = process(&mut buckets, processing.limits, batch, from, stop);
+    let work = AssertUnwindSafe(|| process(&mut buckets, processing.limits, batch, from, stop));
+    let done = catch_unwind(work).unwrap_or_else(|panic| Err(buckets.panicked(panic_text(panic.as_ref()))));
     // Also where it was stopped: the states stay those of the lane.
     buckets.hand_back(output);
     done

@@ -45,7 +45,7 @@ pub(super) fn check(config: &WorkerConfig, partitions: i32, brokers: usize) -> R
     }
     let Some(limit) = granted(&config.name, need.all) else { return Ok(()) };
     let text = need.refusal(config, partitions, limit);
-    if matches!(config.delivery, Delivery::AtLeastOnce(_)) {
+    if !matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
         tracing::warn!(stream = %config.name, "{text}");
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Notices that an input topic was deleted and made anew: its positions mean nothing any more, and a consumer would go on at the old
 //! number, past records that nobody has seen. The same thread looks at the group: for members of other products, and for ourselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ pub(super) struct Watch {
     pub(super) admin: Arc<Admin>,
     /// The topics' ids at the start.
     pub(super) ids: BTreeMap<String, String>,
+    /// Which of them is the changelog.
+    pub(super) changelog: Option<String>,
     pub(super) view: Arc<GroupView>,
     /// Where the group is to have our members only.
     pub(super) own: Option<OwnGroup>,
@@ -35,6 +37,7 @@ impl Watch {
     /// Looks every few seconds, from a thread of its own, until `stop`.
     pub(super) fn start(self, fatal: Arc<Fatal>, stop: Stop) -> Result<(), Error> {
         let look = move || {
+            self.look_at_positions();
             let mut membership = Membership::default();
             while !stop.is_stopped() {
                 stop.wait(INTERVAL);
@@ -48,10 +51,35 @@ impl Watch {
         started.map(drop).map_err(|source| Error::Io { what: "start a thread".to_owned(), source })
     }
 
+    /// Positions of a topic that is not ours: an earlier version has read it, or another application shares our id, and with it our state.
+    fn look_at_positions(&self) {
+        let Some(changelog) = &self.changelog else { return };
+        let stream = &self.name;
+        match self.view.all_committed(INTERVAL) {
+            Ok(committed) => {
+                let others: BTreeSet<_> = committed.into_iter().map(|one| one.topic).collect();
+                let others: Vec<_> = others.into_iter().filter(|topic| !self.ids.contains_key(topic)).collect();
+                if !others.is_empty() {
+                    let others = others.join(", ");
+                    tracing::warn!(
+                        %stream,
+                        "the group has positions of topics that this process does not read: {others}. If an earlier version has read them, their records \
+                         are in the state; if another application has the same application_id, it writes to the same {changelog}: give one of them \
+                         another id"
+                    );
+                }
+            }
+            Err(error) => tracing::debug!(%stream, "ask for the group's positions: {error}"),
+        }
+    }
+
     fn look_at_topics(&self) -> Result<(), Error> {
         let topics: Vec<String> = self.ids.keys().cloned().collect();
         match self.admin.topic_ids(&topics) {
-            Ok(now) => changed(&self.ids, &now).map_or(Ok(()), |text| Err(Error::Topics { text })),
+            Ok(now) => {
+                let text = changed(&self.ids, &now, self.changelog.as_deref());
+                text.map_or(Ok(()), |text| Err(Error::Topics { text }))
+            }
             Err(error) => {
                 tracing::debug!(stream = %self.name, "ask for the topics' ids: {error}");
                 Ok(())
@@ -80,13 +108,20 @@ impl Watch {
     }
 }
 
-fn changed(known: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Option<String> {
+fn changed(
+    known: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+    changelog: Option<&str>,
+) -> Option<String> {
     let (topic, id) = known.iter().find(|(topic, id)| now.get(*topic) != Some(id))?;
     let what = if now.contains_key(topic) { "deleted and made anew" } else { "deleted" };
-    Some(format!(
-        "topic {topic} was {what} while it was in use (its id was {id}); the committed positions, or the state, are those of the old topic. \
-         Check what of a new input topic was processed, set the group's positions with kafka-consumer-groups --reset-offsets, and start again"
-    ))
+    let remedy = if changelog == Some(topic) {
+        "the state that belongs to the committed positions went with it. Bring the topic back, or begin anew (wattle reset), and start again"
+    } else {
+        "the committed positions are those of the old topic. Check what of the new one was processed, set the group's positions with \
+         kafka-consumer-groups --reset-offsets, and start again"
+    };
+    Some(format!("topic {topic} was {what} while it was in use (its id was {id}); {remedy}"))
 }
 
 #[cfg(test)]
@@ -100,11 +135,10 @@ mod tests {
     #[test]
     fn a_topic_with_another_id_is_another_topic() {
         let known = ids(&[("a", "1"), ("b", "2")]);
-        assert_eq!(changed(&known, &known), None);
-        assert!(
-            changed(&known, &ids(&[("a", "1"), ("b", "3")]))
-                .is_some_and(|text| text.contains("b was deleted and made"))
-        );
-        assert!(changed(&known, &ids(&[("a", "1")])).is_some_and(|text| text.contains("b was deleted while")));
+        assert_eq!(changed(&known, &known, Some("b")), None);
+        let text = changed(&known, &ids(&[("a", "1"), ("b", "3")]), None).unwrap_or_default();
+        assert!(text.contains("b was deleted and made anew") && text.contains("--reset-offsets"), "{text}");
+        let text = changed(&known, &ids(&[("a", "1")]), Some("b")).unwrap_or_default();
+        assert!(text.contains("b was deleted while") && text.contains("wattle reset"), "{text}");
     }
 }

@@ -3,12 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::startup::COORDINATOR;
 use crate::config::{Delivery, TransactionScope, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{CLIENT, Group, GroupView, Member};
-
-/// For a coordinator that starts or moves.
-const COORDINATOR: Duration = Duration::from_secs(20);
 
 /// The group that is to have our members only.
 pub(super) struct OwnGroup {

@@ -79,9 +79,10 @@ impl<S: Transformer> Worker<S> {
     /// # Errors
     /// See [`Error`]. Whatever was not committed is processed again by the next run.
     pub fn run(self, stop: &Stop) -> Result<(), Error> {
-        let Worker { config, mut stage, monitor } = self;
+        let Worker { mut config, mut stage, monitor } = self;
         process::Runtime::check()?;
         let admin = Admin::new(&config.name, &config.brokers, &config.consumer_properties)?;
+        startup::find_cluster(&admin, &mut config)?;
         let states = startup::state_folder(&config)?;
         let topology = startup::check(&admin, &config)?;
         let (name, grace) = (config.name.clone(), config.grace_period);
@@ -142,6 +143,7 @@ fn serve<S: Transformer>(
         name: shared.config.name.clone(),
         admin: shared.admin.clone(),
         ids: shared.topology.ids.clone(),
+        changelog: shared.config.changelog_topic.clone(),
         view: shared.view.clone(),
         own,
         member: member.clone(),

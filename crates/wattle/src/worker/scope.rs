@@ -50,7 +50,7 @@ impl<S> Shared<S> {
             Delivery::ExactlyOnce { transactional_id } => {
                 Some(self.config.transaction_scope.id(transactional_id, &self.instance, lane))
             }
-            Delivery::AtLeastOnce(_) => None,
+            _ => None,
         }
     }
 }

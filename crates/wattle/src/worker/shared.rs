@@ -123,7 +123,7 @@ impl<S> Shared<S> {
         while still_ours() {
             let id = match &self.config.delivery {
                 Delivery::ExactlyOnce { transactional_id } => format!("{transactional_id}-{START}"),
-                Delivery::AtLeastOnce(_) => format!("wattle-{}-{START}", self.config.group),
+                _ => format!("wattle-{}-{START}", self.config.group),
             };
             let mut producer = Producer::new(&self.producer_config(&id))?;
             producer.init_transactions(self.config.patience()).map_err(kafka)?;

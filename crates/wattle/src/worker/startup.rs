@@ -8,11 +8,13 @@ use super::descriptors;
 use super::protocol::Patience;
 use crate::config::{Delivery, WorkerConfig};
 use crate::error::Error;
-use crate::kafka::{Admin, Cluster};
+use crate::kafka::{Admin, Cluster, GroupView, Position};
 use crate::state::StateFolder;
 
 /// librdkafka's default for the bytes of one record batch.
 const BATCH_SIZE: usize = 1_000_000;
+/// For a coordinator that starts or moves.
+pub(super) const COORDINATOR: Duration = Duration::from_secs(20);
 /// Kafka's default.
 const DELETE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 
@@ -53,12 +55,26 @@ pub(super) fn state_folder(config: &WorkerConfig) -> Result<Option<StateFolder>,
     config.state_dir.as_deref().map(|path| StateFolder::open(path, &config.name)).transpose()
 }
 
+/// Which cluster the outputs are on is known now.
+pub(super) fn find_cluster(admin: &Admin, config: &mut WorkerConfig) -> Result<(), Error> {
+    let Delivery::OtherCluster(outputs) = &config.delivery else { return Ok(()) };
+    config.delivery = if let Some(sinks) = outputs.connect(admin, &config.topics)? {
+        Delivery::TransactionalSink(sinks)
+    } else {
+        let (stream, brokers) = (&config.name, &outputs.sink.brokers);
+        tracing::info!(%stream, "{brokers} are brokers of the inputs' cluster: the group's positions commit in the transactions");
+        config.output_topics.clone_from(&outputs.sink.output_topics);
+        Delivery::ExactlyOnce { transactional_id: outputs.transactional_id.clone() }
+    };
+    Ok(())
+}
+
 pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Error> {
     let cluster = admin.cluster()?;
     let patience = Patience::of(admin, &cluster, config)?;
-    // Without transactions the sink checks where its dead letters go: that may be another cluster.
-    let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
-    let dead_letters = config.dead_letter_topic.iter().filter(|_| exactly_once);
+    // A sink knows which cluster its topics are on.
+    let dead_letters =
+        config.dead_letter_topic.iter().filter(|_| matches!(config.delivery, Delivery::ExactlyOnce { .. }));
     let outputs: Vec<String> = config.output_topics.iter().chain(dead_letters).cloned().collect();
     let all: Vec<String> = config.topics.iter().chain(&outputs).cloned().collect();
     check_topics(&cluster, &config.brokers, &all)?;
@@ -72,12 +88,15 @@ pub(crate) fn check(admin: &Admin, config: &WorkerConfig) -> Result<Topology, Er
         );
         return Err(Error::Topics { text });
     }
-    if exactly_once {
+    if matches!(config.delivery, Delivery::ExactlyOnce { .. }) {
         check_transaction_timeout(admin, &cluster, config.transaction_timeout())?;
     }
     descriptors::check(config, partitions, cluster.connections)?;
     if let Some(changelog) = &config.changelog_topic {
         check_count(&cluster, changelog, partitions)?;
+        if !cluster.topics.contains_key(changelog) {
+            refuse_positions_without_state(admin, config, changelog, partitions)?;
+        }
         let (replication, properties) = (config.changelog_replication, &config.changelog_properties);
         admin.ensure_changelog(changelog, partitions, replication, properties)?;
     }
@@ -114,11 +133,40 @@ fn check_count(cluster: &Cluster, changelog: &str, partitions: i32) -> Result<()
     }
 }
 
+/// A changelog is created where nothing was processed yet. Positions without one mean that it was deleted: the states would begin empty in the
+/// middle of their records.
+fn refuse_positions_without_state(
+    admin: &Admin,
+    config: &WorkerConfig,
+    changelog: &str,
+    partitions: i32,
+) -> Result<(), Error> {
+    let committed = GroupView::new(config)?.all_committed(COORDINATOR).map_err(|source| Error::Kafka {
+        what: format!("{}: ask for the positions of group {}", config.name, config.group),
+        source,
+    })?;
+    let Some(one) = committed.into_iter().next() else { return Ok(()) };
+    // Of two processes that start at once the other one has created it, and committed, since we looked.
+    if admin.cluster()?.topics.contains_key(changelog) {
+        return Ok(());
+    }
+    Err(Error::PositionsWithoutState {
+        group: config.group.clone(),
+        changelog: changelog.to_owned(),
+        partitions,
+        topic: one.topic,
+        partition: one.partition,
+        position: Position(one.position),
+    })
+}
+
 /// What is wrong with so many partitions: a key's records would be in another one than its state. `inputs`: how many those have.
 pub(super) fn uneven(changelog: &str, count: i32, inputs: impl Display) -> Error {
     let text = format!(
         "the changelog topic {changelog} has {count} partitions and the input topics {inputs}, while partition n of the one is the state \
-         of partition n of the others. Go on with the former number of partitions, or start a new application_id"
+         of partition n of the others, and with another number of partitions most keys move to another one. A topic never gets fewer: feed the \
+         application from a topic with {count} partitions (a stream can copy into it), or, where the input still has all its records, begin anew: \
+         under another application_id, or with  wattle reset  (it shows what it would delete, and deletes with --execute)"
     );
     Error::Topics { text }
 }

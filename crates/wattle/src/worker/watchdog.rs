@@ -33,7 +33,7 @@ impl Watchdog {
     pub(crate) fn bite(&self) -> Option<Error> {
         let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (lane, watched) = calls.iter().find(|(_, watched)| watched.since.elapsed() > watched.limit)?;
-        let what = format!("{} of lane {lane} hangs in the Kafka client: the call", watched.what);
+        let what = format!("{} of lane {lane} hangs: the call", watched.what);
         Some(Error::Stuck { what, within: watched.limit })
     }
 }

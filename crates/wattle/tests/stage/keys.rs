@@ -125,6 +125,35 @@ fn a_failing_record_cancels_the_others_of_its_batch() {
 }
 
 #[test]
+fn a_panic_names_the_record_that_the_stage_was_at() {
+    struct Panics(bool);
+    impl StatefulTransformer for Panics {
+        type State = u64;
+
+        async fn transform(
+            &self,
+            record: &Record<'_>,
+            _: Option<u64>,
+            _: &mut Output,
+        ) -> Result<Next<u64>, StageError> {
+            if self.0 {
+                yield_now().await;
+            }
+            assert_ne!(record.key, Some(&b"b"[..]), "13");
+            Ok(Next::Set(1))
+        }
+    }
+    for waits in [false, true] {
+        let mut driver = StageDriver::stateful(Panics(waits)).dead_letter_topic("dead");
+        let error = driver.pipe_batch([record("a", 1), record("b", 2), record("c", 3)]).expect_err("a panic");
+        assert!(matches!(error, Error::Panic { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("the stage, at in/0 offset 1 (key \"b\"), panicked: ") && text.contains("13"), "{text}");
+        assert_eq!((driver.state(0, "a"), driver.take_messages().len(), driver.position("in", 0)), (None, 0, None));
+    }
+}
+
+#[test]
 fn a_dead_letter_keeps_the_place_of_its_record() {
     let mut driver = StageDriver::stateful(waits()).dead_letter_topic("dead");
     driver.pipe_batch([record("a", 3), record("b", 13), record("c", 0)]).expect("moved aside");

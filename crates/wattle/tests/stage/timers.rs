@@ -240,3 +240,33 @@ fn timers_that_set_each_other_without_end_are_refused() {
     assert!(matches!(error, Error::Timer { task: 0, at: 0, .. }), "{error}");
     assert!(error.to_string().contains("Output::now"), "{error}");
 }
+
+/// Counts records; its timers wait for each other.
+struct Meeting(tokio::sync::Barrier);
+
+impl StatefulTransformer for Meeting {
+    type State = u64;
+
+    async fn transform(&self, _: &Record<'_>, _: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+        out.set_timer(Clock::Wall, "meet", 0)?;
+        out.set_timer(Clock::Wall, "part", 0)?;
+        Ok(Next::Set(0))
+    }
+
+    async fn on_timer(&self, timer: &Timer<'_>, met: Option<u64>, out: &mut Output) -> Result<Next<u64>, StageError> {
+        let met = met.ok_or_else(|| StageError::new("the other timer of the key runs"))?;
+        tokio::time::timeout(Duration::from_secs(60), self.0.wait()).await.map_err(|_| StageError::new("alone"))?;
+        out.send(Message::to("met").key(timer.key).timestamp(timer.at).json(&met)?);
+        Ok(Next::Set(met + 1))
+    }
+}
+
+#[test]
+fn timers_of_several_keys_wait_at_the_same_time_and_those_of_one_key_do_not() {
+    let mut driver = StageDriver::stateful(Meeting(tokio::sync::Barrier::new(3)));
+    driver.pipe_batch(["a", "b", "c"].map(|key| record(key, 0))).expect("three meet twice");
+    let met = sessions(&mut driver);
+    let mut counts: Vec<_> = met.iter().map(|(key, count, _)| (key.as_str(), *count)).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0), ("c", 1)]);
+}

@@ -1,0 +1,136 @@
+//! Inputs that records are pushed to, and that cannot be read a second time: `http` and `stdin`.
+
+use std::net::SocketAddr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::yaml::{Field, Given, Map};
+
+#[derive(Clone)]
+pub(crate) struct HttpInput {
+    /// Host and port.
+    pub(crate) address: Given<String>,
+    pub(crate) path: String,
+    pub(crate) method: &'static str,
+    pub(crate) authorization: Option<Authorization>,
+    pub(crate) format: HttpFormat,
+    pub(crate) max_body: Given<usize>,
+    /// Requests that may wait for their answer at once.
+    pub(crate) max_waiting: usize,
+}
+
+/// What a request must show.
+#[derive(Clone)]
+pub(crate) struct Authorization {
+    /// The scheme, for the answer to who shows nothing.
+    pub(crate) scheme: &'static str,
+    /// What stands behind the scheme. A secret.
+    pub(crate) credentials: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HttpFormat {
+    /// The body is one JSON value.
+    Json,
+    /// Each line of the body is one.
+    Lines,
+}
+
+pub(crate) struct StdinInput {
+    pub(crate) format: StdinFormat,
+    /// The input itself.
+    pub(crate) here: Given<()>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StdinFormat {
+    /// Each line is a JSON value.
+    Lines,
+    /// Each line is a record as it is.
+    Text,
+}
+
+const MAX_BODY: usize = 1 << 20;
+const MAX_WAITING: usize = 500;
+
+pub(super) fn http(map: &mut Map) -> HttpInput {
+    let here = map.place();
+    let address = map.required("address", "an http input needs an address to listen at, for example 0.0.0.0:8080");
+    let path = map.required("path", "an http input needs the path that it takes requests at, for example /events");
+    if let Some(field) = map.get("cors_enabled")
+        && field.bool() == Some(true)
+    {
+        field.problem("requests from pages of other origins (CORS) are not supported; remove it, or set it to false");
+    }
+    HttpInput {
+        address: match address {
+            Some(field) => field.given(listen_address(&field).unwrap_or_default()),
+            None => Given { value: String::new(), place: here, path: map.path_of("address") },
+        },
+        path: path.and_then(|field| request_path(&field)).unwrap_or_default(),
+        method: map.get("method").and_then(|f| f.word(&[("POST", "POST"), ("PUT", "PUT")])).unwrap_or("POST"),
+        authorization: map.get_filled("auth").and_then(|field| authorization(&field)),
+        format: map
+            .get("format")
+            .and_then(|field| field.word(&[("json", HttpFormat::Json), ("lines", HttpFormat::Lines)]))
+            .unwrap_or(HttpFormat::Json),
+        max_body: match map.get("max_body") {
+            Some(field) => field.given(field.size().unwrap_or(MAX_BODY)),
+            None => Given { value: MAX_BODY, place: here, path: map.path_of("max_body") },
+        },
+        max_waiting: map
+            .get("max_waiting")
+            .and_then(|field| field.count())
+            .map_or(MAX_WAITING, |count| usize::try_from(count).unwrap_or(usize::MAX)),
+    }
+}
+
+pub(super) fn stdin(map: &mut Map, field: &Field) -> StdinInput {
+    let formats = [("lines", StdinFormat::Lines), ("text", StdinFormat::Text)];
+    let format = map.get("format").and_then(|field| field.word(&formats)).unwrap_or(StdinFormat::Lines);
+    StdinInput { format, here: field.given(()) }
+}
+
+/// `HOST:PORT`; a name is looked up when the stream starts.
+fn listen_address(field: &Field) -> Option<String> {
+    let text = field.name()?;
+    let is_name = || {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = !host.is_empty() && !host.contains([':', '/', ' ']);
+        (host && port.parse::<u16>().is_ok()).then_some(())
+    };
+    if text.parse::<SocketAddr>().is_err() && is_name().is_none() {
+        field.problem("must be a host and a port, for example 0.0.0.0:8080 or 127.0.0.1:8080");
+        return None;
+    }
+    Some(text)
+}
+
+fn request_path(field: &Field) -> Option<String> {
+    let path = field.name()?;
+    let sendable = |c: char| c.is_ascii_graphic() && c != '?' && c != '#';
+    if !path.starts_with('/') || !path.chars().all(sendable) {
+        field.problem("must begin with / and hold what a request can send: no spaces, ? or #");
+        return None;
+    }
+    Some(path)
+}
+
+fn authorization(field: &Field) -> Option<Authorization> {
+    let mut map = Map::of(field)?;
+    let kind = map.required("type", "needs type: bearer or basic")?.word(&[("bearer", true), ("basic", false)])?;
+    let authorization = if kind {
+        let token = map.required("token", "bearer needs the token that requests must show").and_then(|f| f.name());
+        token.map(|credentials| Authorization { scheme: "Bearer", credentials })
+    } else {
+        let username = map.required("username", "basic needs a username").and_then(|f| f.name());
+        let password = map.required("password", "basic needs a password").and_then(|f| f.string());
+        username.zip(password).map(|(username, password)| Authorization {
+            scheme: "Basic",
+            credentials: STANDARD.encode(format!("{username}:{password}")),
+        })
+    };
+    map.finish();
+    authorization
+}
