@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Partitions(PartitionsArgs),
     /// The write-ahead log alone, in each sync mode
     Wal(WalArgs),
+    /// Requests through the write-ahead log into Kafka, in each sync mode
+    Ingest(IngestArgs),
     /// The plain loop itself, as a contender
     #[command(hide = true)]
     RawLoop(RawLoopArgs),
@@ -163,6 +165,28 @@ pub(crate) struct WalArgs {
     /// Repeat everything so often and report medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IngestArgs {
+    /// Records
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) records: u64,
+    /// Bytes of a record
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u64).range(60..10_000))]
+    pub(crate) size: u64,
+    /// Records of a request, a line each
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..1000))]
+    pub(crate) lines: u64,
+    /// Clients, each of which waits for its answer
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..1000))]
+    pub(crate) clients: u64,
+    /// Only these modes
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',', default_values_t = [Sync::PerEntry, Sync::GroupCommit, Sync::Periodic])]
+    pub(crate) only: Vec<Sync>,
+    /// The log's limit on disk
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(64..))]
+    pub(crate) max_mib: u64,
 }
 
 /// What is appended.

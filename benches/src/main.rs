@@ -10,6 +10,7 @@ mod broker;
 mod compare;
 mod contender;
 mod count;
+mod ingest;
 mod kafka;
 mod kit;
 mod latency;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Some(Command::Takeover(args)) => takeover::run(&args),
         Some(Command::Partitions(args)) => partitions::run(&args),
         Some(Command::Wal(args)) => wal::run(&args),
+        Some(Command::Ingest(args)) => ingest::run(&args),
         None => compare::run(&cli.compare),
     };
     match outcome {

@@ -73,7 +73,7 @@ fn measure(scratch: &Scratch, args: &WalArgs, sync: Sync, round: usize) -> Resul
 }
 
 /// What the disk does with the least that a log has to ask of it.
-fn bound(scratch: &Scratch, size: u64) -> Result<String> {
+pub(crate) fn bound(scratch: &Scratch, size: u64) -> Result<String> {
     let path = scratch.file("disk").join("plain");
     let mut file = File::create(&path)?;
     let entry = vec![b'x'; usize::try_from(size)?];

@@ -31,6 +31,15 @@ Nothing needs repair after that, nor after kill -9: start the same command again
 
 Results go to stderr, one line a stream; stdout belongs to the stdout output.";
 
+const AFTER_TEST: &str = "\
+Tests are a list  tests:  in the file, or in a file beside it: orders.tests.yaml for orders.yaml. Every record of a test goes through the \
+processors of its stream, and what comes out is compared. A test that fails is shown with every difference (exit code 1); a file without any \
+tests is refused (2).";
+
+const AFTER_SCHEMA: &str = "\
+wattle schema > wattle.schema.json, and as the first line of a pipeline file:
+  # yaml-language-server: $schema=wattle.schema.json";
+
 const AFTER_BROKER: &str = "\
 For development and tests: one node, no replication, no TLS, no SASL. It keeps its data over a crash or kill -9. `wattle run` and \
 `wattle tail` with --embedded use it as well when they are started in the same folder, where its data is ./.wattle/broker.
@@ -73,9 +82,15 @@ pub(crate) enum Command {
     /// Run all streams of a pipeline file
     #[command(after_help = format!("{AFTER_RUN}\n\n{EXIT_CODES}"))]
     Run(RunArgs),
-    /// Check a pipeline file offline: print what would run, or every mistake at once
+    /// Check a pipeline file: print what would run, or every mistake at once; offline, unless told to connect
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
+    /// Run the tests of a pipeline file offline: records in, and what has to come out
+    #[command(after_help = format!("{AFTER_TEST}\n\n{EXIT_CODES}"))]
+    Test(TestArgs),
+    /// Print the JSON Schema of pipeline files, with which editors complete and check them
+    #[command(after_help = format!("{AFTER_SCHEMA}\n\n{EXIT_CODES}"))]
+    Schema,
     /// Print a topic's committed records as JSON, one object a line
     #[command(after_help = format!("{}\n\n{EXIT_CODES}", AFTER_TAIL))]
     Tail(TailArgs),
@@ -114,8 +129,17 @@ pub(crate) struct RunArgs {
 pub(crate) struct CheckArgs {
     /// The pipeline file
     pub(crate) file: PathBuf,
+    /// Ask the clusters too: brokers, topics and their partitions, transaction timeouts, the groups' members. Joins and changes nothing
+    #[arg(long)]
+    pub(crate) connect: bool,
     #[command(flatten)]
     pub(crate) brokers: Brokers,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// The pipeline file
+    pub(crate) file: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -246,18 +270,11 @@ pub(crate) const VARIABLE: &str = "WATTLE_BROKERS";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log (on stderr)")]
 pub(crate) struct LogArgs {
-    /// Lines for people, or one JSON object a line (status lines as well)
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "FORMAT",
-        default_value = "text",
-        env = "WATTLE_LOG_FORMAT",
-        hide_env_values = true
-    )]
-    pub(crate) log_format: LogFormat,
-    /// Least level that is shown: off, error, warn, info, debug, trace [default: warn on a terminal, info elsewhere]
+    /// Lines for people (text), or one JSON object a line, status lines as well [default: logging.format of the pipeline file, or text]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", env = "WATTLE_LOG_FORMAT", hide_env_values = true)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Least level that is shown: off, error, warn, info, debug, trace [default: logging.level of the pipeline file, or warn on a terminal,
+    /// info elsewhere]
     #[arg(long, global = true, value_name = "LEVEL", env = "WATTLE_LOG", hide_env_values = true, value_parser = level)]
     pub(crate) log_level: Option<LevelFilter>,
 }

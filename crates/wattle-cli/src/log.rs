@@ -1,7 +1,10 @@
 //! Log lines on stderr: compact ones for people, or JSON.
 
 use std::fmt;
+use std::fs::File;
 use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::field::{Field, Visit};
@@ -10,32 +13,66 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{FmtContext, layer};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
+use wattle_pipeline::Logging;
+
 use crate::args::{LogArgs, LogFormat};
+use crate::failure::Failure;
 use crate::status::TARGET;
 use crate::text::{Style, clock};
 
-/// Sends all events of this process to stderr. Called once.
-pub(crate) fn init(args: &LogArgs) {
-    let quiet = args.log_format == LogFormat::Text && std::io::stderr().is_terminal();
-    let level = args.log_level.unwrap_or(if quiet { LevelFilter::WARN } else { LevelFilter::INFO });
+/// What the log shows and where it goes.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) format: LogFormat,
+    level: Option<LevelFilter>,
+    file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The command line comes before the pipeline file.
+    pub(crate) fn of(args: &LogArgs, logging: Option<&Logging>) -> Self {
+        let format =
+            logging.and_then(|logging| logging.json).map(|json| if json { LogFormat::Json } else { LogFormat::Text });
+        let level = logging.and_then(|logging| logging.level).and_then(|level| level.parse().ok());
+        Settings {
+            format: args.log_format.or(format).unwrap_or(LogFormat::Text),
+            level: args.log_level.or(level),
+            file: logging.and_then(|logging| logging.file.clone()),
+        }
+    }
+}
+
+/// Sends all events of this process to stderr, or to the file that the settings name. Called once.
+pub(crate) fn init(settings: &Settings) -> Result<(), Failure> {
+    let quiet = settings.format == LogFormat::Text && settings.file.is_none() && std::io::stderr().is_terminal();
+    let level = settings.level.unwrap_or(if quiet { LevelFilter::WARN } else { LevelFilter::INFO });
     // Status lines are results, not log lines: in JSON they are events, but no level hides them.
     let filter = Targets::new().with_default(level).with_target(TARGET, LevelFilter::INFO);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match args.log_format {
-        LogFormat::Text => {
-            let lines = layer().with_writer(std::io::stderr).event_format(Compact { style: Style::for_stderr() });
-            lines.with_filter(filter).boxed()
-        }
+    let (writer, opened) =
+        match settings.file.as_ref().map(|path| (path, File::options().create(true).append(true).open(path))) {
+            None => (BoxMakeWriter::new(std::io::stderr), Ok(())),
+            Some((_, Ok(file))) => (BoxMakeWriter::new(Mutex::new(file)), Ok(())),
+            Some((path, Err(error))) => {
+                let text = format!("cannot write the log to {} (logging.file_path): {error}", path.display());
+                (BoxMakeWriter::new(std::io::stderr), Err(Failure::refused(text)))
+            }
+        };
+    let style = if settings.file.is_some() { Style::plain() } else { Style::for_stderr() };
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match settings.format {
+        LogFormat::Text => layer().with_writer(writer).event_format(Compact { style }).with_filter(filter).boxed(),
         LogFormat::Json => {
-            let lines = layer().with_writer(std::io::stderr).json().flatten_event(true);
+            let lines = layer().with_writer(writer).json().flatten_event(true);
             lines.with_current_span(false).with_span_list(false).with_target(false).with_filter(filter).boxed()
         }
     };
     tracing::subscriber::set_global_default(Registry::default().with(lines))
         .expect("main calls this once, before anything else logs");
+    opened
 }
 
 /// `12:03:44.120Z INFO  strong: task 2 started epoch=4`: the stream, the message, then the other fields. UTC.

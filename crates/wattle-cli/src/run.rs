@@ -6,10 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wattle::Stop;
-use wattle_pipeline::{Outcome, RunOptions, StreamEnd, StreamHandle, StreamPlan};
+use wattle_pipeline::{Outcome, Plan, RunOptions, StreamEnd, StreamHandle, StreamPlan};
 
 use crate::args::{RunArgs, VARIABLE};
-use crate::check::load;
 use crate::embedded::Embedded;
 use crate::failure::{Cause, Failure, chain};
 use crate::signals::Listener;
@@ -20,10 +19,14 @@ const RATE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs the file's streams until they have ended, or a signal comes. An embedded broker is left in `embedded`, since others may
 /// still use it.
-pub(crate) fn run(args: &RunArgs, status: &mut Status, embedded: &mut Option<Embedded>) -> Result<(), Failure> {
+pub(crate) fn run(
+    args: &RunArgs,
+    mut plan: Plan,
+    status: &mut Status,
+    embedded: &mut Option<Embedded>,
+) -> Result<(), Failure> {
     let stop = Stop::new();
     let listener = Listener::start(stop.clone(), args.grace_period, *status)?;
-    let mut plan = load(&args.file, args.brokers.get())?;
     let topics = plan.embedded_topics();
     if topics.is_some() {
         let broker = embedded.insert(Embedded::open(*status)?);

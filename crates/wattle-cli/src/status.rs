@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use wattle_pipeline::{Outcome, Plan, StreamEnd, StreamHandle};
 
-use crate::args::{LogArgs, LogFormat};
+use crate::args::LogFormat;
 use crate::embedded::Embedded;
 use crate::failure::{Cause, Failure};
+use crate::log::Settings;
 use crate::text::{Style, counted, duration, grouped};
 
 /// The target of status events, which no log level hides.
@@ -37,8 +38,8 @@ macro_rules! event {
 }
 
 impl Status {
-    pub(crate) fn new(log: &LogArgs) -> Self {
-        let json = log.log_format == LogFormat::Json;
+    pub(crate) fn new(log: &Settings) -> Self {
+        let json = log.format == LogFormat::Json;
         Status { json, style: Style::for_stderr(), live: !json && std::io::stderr().is_terminal(), width: 0 }
     }
 
@@ -61,6 +62,7 @@ impl Status {
             let text = format!("{}  {route:route_width$}  {}", self.id(stream.id()), self.style.dim(&guarantee));
             event!(self, text, "stream", stream = stream.id(), route = route, guarantee = guarantee);
         }
+        plan.notes.iter().for_each(|note| self.note(&format!("note: {note}")));
     }
 
     /// What a stream did since the last call for it.

@@ -17,7 +17,6 @@ impl Style {
         Style { on: !refused && std::io::stderr().is_terminal() }
     }
 
-    #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Style { on: false }
     }

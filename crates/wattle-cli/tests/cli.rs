@@ -199,6 +199,54 @@ fn json_logs_are_json_on_every_line() {
     assert_eq!((&ended["stream"], &ended["outcome"], &ended["records"]), (&"hello".into(), &"done".into(), &3.into()));
 }
 
+#[test]
+fn a_file_says_what_becomes_of_the_log_unless_the_command_line_does() {
+    let folder = Folder::new("logging");
+    let file = folder.file(&format!("logging: {{level: info, format: json, file_path: run.log}}\n{GENERATE}"));
+    let output = wattle(&["run", &file]).output().unwrap();
+    assert_eq!((code(&output), stderr(&output)), (Some(0), String::new()));
+    let log = std::fs::read_to_string(folder.0.join("run.log")).unwrap();
+    assert!(log.lines().any(|line| line.contains("\"event\":\"ended\"")), "{log}");
+    let output = wattle(&["run", &file, "--log-format", "text"]).output().unwrap();
+    assert!(stderr(&output).starts_with("wattle 0."), "{}", stderr(&output));
+    let file = folder.file(&format!("logging: {{file_path: no/such/folder.log}}\n{GENERATE}"));
+    let output = wattle(&["run", &file]).output().unwrap();
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).contains("logging.file_path"), "{}", stderr(&output));
+}
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/earthquakes.yaml");
+
+#[test]
+fn tests_of_a_file_pass_fail_and_must_be_there() {
+    let output = wattle(&["test", EXAMPLE]).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("ok       strong quakes go on, with a readable time\n"), "{}", stdout(&output));
+    let folder = Folder::new("tests");
+    let file = folder.file(&format!(
+        "{GENERATE}tests: [{{name: three, input: [{{value: {{n: 3}}}}], output: [{{value: {{n: 4}}}}]}}]\n"
+    ));
+    let output = wattle(&["test", &file]).output().unwrap();
+    assert_eq!(code(&output), Some(1), "{}", stderr(&output));
+    let expected = format!("FAILED   three   {file}:10\n         output[0].value.n: expected 4, got 3\n");
+    assert_eq!(stdout(&output), expected);
+    assert!(stderr(&output).contains("1 of 1 tests failed"), "{}", stderr(&output));
+    let output = wattle(&["test", &folder.file(GENERATE)]).output().unwrap();
+    assert_eq!(code(&output), Some(2));
+    assert!(
+        stderr(&output).contains("no tests") && stderr(&output).contains("pipeline.tests.yaml"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn the_schema_is_json() {
+    let output = wattle(&["schema"]).output().unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+}
+
 /// Starts an endless stream and waits for its first record.
 fn endless(folder: &Folder, interval: &str, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let file = folder.file(&GENERATE.replace("count: 3", interval));

@@ -166,7 +166,7 @@ fn an_application_of_which_nothing_is_there_is_refused_by_name() {
         }
     }
     let said = room.wattle(&["inspect", "typo", "--json"]);
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
     assert!(said.stdout.contains("\"positions\":[]"), "{}", said.stdout);
     let said = room.wattle(&["reset", "typo", "--state-dir", "nosuch", "--execute"]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
@@ -204,4 +204,105 @@ fn a_reset_says_beforehand_that_members_hinder_it() {
     assert!(after.stdout.contains("  1 position of group copy"), "{}", after.stdout);
     assert!(after.stdout.contains("no local state: there is no folder nosuch"), "{}", after.stdout);
     assert!(after.stdout.ends_with("Nothing is removed without --execute\n"), "{}", after.stdout);
+}
+
+/// A file as its user has it, but for the address of the broker.
+fn documented(room: &Room, text: &str) -> String {
+    text.replace("localhost:9092", &room.broker.address())
+}
+
+/// Writes lines with `wattle produce`.
+fn produce(room: &Room, topic: &str, lines: &str) {
+    let mut child = room.command(&["produce", topic]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+fn values(room: &Room, topic: &str, count: usize) -> Vec<String> {
+    let said = room.wattle(&["tail", topic, "--from-beginning", "--count", &count.to_string()]);
+    let value = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["value"].to_string();
+    said.stdout.lines().map(value).collect()
+}
+
+#[test]
+fn the_documented_files_of_arkflow_run_unchanged() {
+    let room = Room::new("arkflow");
+    assert_eq!(room.wattle(&["create", "orders", "orders-copy", "--partitions", "1"]).code, Some(0));
+    produce(&room, "orders", "k\t{\"n\":0}\n");
+    let l2 = documented(&room, include_str!("../../wattle-pipeline/tests/pipeline/fixtures/eos-kafka.yaml"));
+    room.run(&l2); // start_from_latest: the new group begins behind what is there
+    produce(&room, "orders", "k\t{\"n\":1}\nk\t{\"n\":2}\n");
+    room.run(&l2);
+    room.run(&l2); // nothing is written again
+    let l3 = documented(&room, include_str!("../../wattle-pipeline/tests/pipeline/fixtures/eos-kafka-l3.yaml"));
+    produce(&room, "orders", "k\t{\"n\":3}\n");
+    room.run(&l3); // the same group goes on
+    room.run(&l3);
+    produce(&room, "orders-copy", "k\tend\n");
+    let expected = [r#"{"copied":true,"n":1}"#, r#"{"copied":true,"n":2}"#, r#"{"n":3}"#, r#""end""#];
+    assert_eq!(values(&room, "orders-copy", 4), expected);
+}
+
+#[test]
+fn a_check_that_connects_names_everything_that_would_stop_a_start() {
+    let room = Room::new("connect");
+    let file = room.file(COPY);
+    assert_eq!(room.wattle(&["check", &file]).code, Some(0), "offline nothing is wrong");
+    let said = room.wattle(&["check", &file, "--connect"]);
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    for part in [
+        "2 problems",
+        "streams[0].input.topic ",
+        "streams[0].output.topic ",
+        "wattle create in --brokers",
+        "wattle create out",
+    ] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
+    assert_eq!(room.wattle(&["create", "in", "out", "--partitions", "2"]).code, Some(0));
+    let said = room.wattle(&["check", &file, "--connect"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    for part in [
+        "copy: reads in (2 partitions) of cluster ",
+        "group copy has no members",
+        "copy: writes out (2 partitions)",
+        "within 60s of at most 900s",
+    ] {
+        assert!(said.stdout.contains(part), "{part}: {}", said.stdout);
+    }
+    assert_eq!(room.wattle(&["create", "more", "--partitions", "3"]).code, Some(0));
+    let more =
+        COPY.replace("[in]", "[in, more]").replace("transactional_id", "transaction_timeout: 2h, transactional_id");
+    let said = room.wattle(&["check", &room.file(&more), "--connect"]);
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    for part in ["in has 2, more has 3", "output.transaction_timeout", "transaction.max.timeout.ms"] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_check_that_connects_tells_one_cluster_from_two_and_a_silent_one_from_a_mistake() {
+    let (room, other) = (Room::new("here"), Room::new("there"));
+    for room in [&room, &other] {
+        assert_eq!(room.wattle(&["create", "in", "out", "--partitions", "1"]).code, Some(0));
+    }
+    let copy = |brokers: &str| {
+        let copy = COPY.replace(", transactional_offsets: true", "").replace(", offset_commit_group: copy", "");
+        room.file(&copy.replace("topic: out", &format!("topic: out, brokers: '{brokers}'")))
+    };
+    let (own, there) = (room.broker.address(), other.broker.address());
+    let said = room.wattle(&["check", &copy(&there), "--connect"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(
+        said.stdout.contains("on two clusters") && said.stdout.contains("copy-changelog will be created"),
+        "{}",
+        said.stdout
+    );
+    let said = room.wattle(&["check", &copy(&own.replace("127.0.0.1", "localhost")), "--connect"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stdout.contains("input and output are on one cluster"), "{}", said.stdout);
+    other.broker.stop();
+    let said = room.wattle(&["check", &copy(&there), "--connect"]);
+    assert_eq!(said.code, Some(3), "{}", said.stderr);
+    assert!(said.stderr.contains("streams[0].output.brokers") && said.stderr.contains(&there), "{}", said.stderr);
 }

@@ -49,6 +49,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     (CODEC, "protobuf", "values are JSON; write a stage in Rust for other formats"),
     (CODEC, "debezium_json", "values are JSON: read .payload in a vrl processor, and remove codec"),
     (CODEC, "schema_registry", "values are JSON; write a stage in Rust for other formats"),
+    ("streams.error_output(kafka).topic", "expr", "failed records go to one topic; give its name: topic: NAME"),
     ("streams.input(file).input_type", "avro", LINES),
     ("streams.input(file).input_type", "arrow", LINES),
     ("streams.input(file).input_type", "csv", LINES),
@@ -70,17 +71,39 @@ const KEYS: &[(&str, &str, &str)] = &[
         "temporary",
         "lookups are not supported; remove it, or write a stage in Rust that keeps what it needs as state",
     ),
+    ("streams.buffer(memory)", "name", "a stream has one buffer, which needs no name; remove it"),
     ("streams.buffer(memory)", "join", "joins come later; use a stage in Rust with state"),
     ("streams.input(file)", "query", "SQL comes later; use filter and vrl"),
     ("streams.input(file)", "ballista", "SQL comes later; use filter and vrl"),
     ("streams.input(file).input_type(json)", "store", "only files on this machine are read; fetch it first"),
     ("streams.output(kafka)", "value_field", "a record has one value; write  . = .FIELD  in a vrl processor"),
+    (
+        "streams.output(http)",
+        "body_field",
+        "the body is the record's value; make it what you need in a vrl processor, and remove body_field",
+    ),
+    (ERRORS, "acks", TOGETHER),
+    (ERRORS, "codec", "a failed record is written as it was read; remove codec"),
+    (ERRORS, "compression", TOGETHER),
+    (ERRORS, "exactly_once", TOGETHER),
+    (ERRORS, "key", "a failed record keeps its key; remove it"),
+    (ERRORS, "name", "a stream has one error_output, which needs no name; remove it"),
+    (ERRORS, "offset_commit_group", TOGETHER),
+    (ERRORS, "transactional_id", TOGETHER),
+    (ERRORS, "value_field", "a failed record is written as it was read; remove value_field"),
+    (
+        "streams.pipeline.processors(vrl)",
+        "timezone",
+        "times without a zone are UTC; name another zone in the program where it reads a time",
+    ),
     (CODEC_JSON, "on_error", "a value that is not JSON goes to error_output, or stops the stream; remove on_error"),
 ];
 
 /// The `codec` of any component.
 const CODEC: &str = "*.codec";
 const CODEC_JSON: &str = "*.codec(json)";
+const ERRORS: &str = "streams.error_output(kafka)";
+const TOGETHER: &str = "failed records are written together with the output, by its keys; remove it";
 const WINDOWS: &str =
     "windows come later; a memory buffer merges batches, and a stage in Rust with timers can be a window";
 const LINES: &str = "a file holds one JSON value a line; convert it first";

@@ -5,16 +5,22 @@
 //! guarantee) → `chain` (processors: compiled by the plan, run by the tasks) → `run` (threads, sources, sinks, draining).
 
 mod arkflow;
+mod cases;
 mod chain;
+mod connect;
 mod guarantee;
 mod http;
 mod plan;
 mod problem;
 mod run;
+mod schema;
 mod spec;
 mod yaml;
 
-pub use plan::{Context, Plan, StreamPlan, plan};
+pub use cases::{CaseEnd, run_cases};
+pub use connect::{Connected, connect};
+pub use plan::{Context, Plan, StreamPlan, add_cases, plan};
 pub use problem::{Problem, Problems};
 pub use run::{Outcome, RunOptions, Running, StreamEnd, StreamHandle, start};
+pub use schema::schema;
 pub use spec::{EMBEDDED, Logging};

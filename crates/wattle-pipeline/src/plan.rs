@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
+use crate::cases::{self, Case};
 use crate::chain::Route;
 use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
 use crate::spec::{self, EMBEDDED, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings};
-use crate::yaml;
+use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
 pub struct Context<'a> {
@@ -27,14 +28,7 @@ pub struct Context<'a> {
 /// Every problem of the file at once.
 pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
     let report = Report::default();
-    let mut file = spec::File::default();
-    if let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), &report) {
-        yaml::substitute(&mut root, "", context.env, &report);
-        let folder = context.file.parent().unwrap_or(Path::new(""));
-        let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
-        let surroundings = Surroundings { text, folder, brokers };
-        file = spec::read(&root, &surroundings, &report);
-    }
+    let file = plan_reported(text, context, &report);
     let notes = report.take_notes();
     match report.into_problems(context.file.to_path_buf()) {
         Some(problems) => Err(problems),
@@ -43,8 +37,44 @@ pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
             logging: file.logging,
             notes,
             health: file.health,
+            cases: file.cases,
         }),
     }
+}
+
+/// What is left of the file after all problems.
+pub(crate) fn plan_reported(text: &str, context: &Context, report: &Report) -> spec::File {
+    let Some(mut root) = yaml::parse(text, yaml::Format::of(context.file), report) else {
+        return spec::File::default();
+    };
+    yaml::substitute(&mut root, "", context.env, report);
+    let folder = context.file.parent().unwrap_or(Path::new(""));
+    let brokers = context.brokers.as_deref().filter(|brokers| !brokers.trim().is_empty());
+    let surroundings = Surroundings { text, folder, file: context.file, brokers };
+    spec::read(&root, &surroundings, report)
+}
+
+/// Adds the tests of another file to a plan: its only key is `tests`.
+///
+/// # Errors
+/// Every problem of that file at once.
+pub fn add_cases(
+    plan: &mut Plan,
+    text: &str,
+    file: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Problems> {
+    let report = Report::default();
+    if let Some(mut root) = yaml::parse(text, yaml::Format::of(file), &report) {
+        yaml::substitute(&mut root, "", env, &report);
+        if let Some(mut map) = Map::root(&root, &report) {
+            let tests = map.required("tests", "a file of tests needs a list of tests");
+            map.finish();
+            let streams = plan.streams.iter().map(|stream| &stream.0);
+            plan.cases.extend(tests.map(|field| cases::read(&field, file, streams)).unwrap_or_default());
+        }
+    }
+    report.into_problems(file.to_path_buf()).map_or(Ok(()), Err)
 }
 
 /// The checked streams of a file. `Display` is one line a stream, and one a note.
@@ -57,6 +87,7 @@ pub struct Plan {
     pub notes: Vec<Problem>,
     /// Where it answers whether it is well.
     pub(crate) health: Option<HealthCheck>,
+    pub(crate) cases: Vec<Case>,
 }
 
 impl Plan {
@@ -67,6 +98,12 @@ impl Plan {
         let topics = links.flat_map(|link| link.reads.into_iter().chain(link.writes));
         let embedded: BTreeSet<_> = topics.filter(|(_, brokers)| brokers == EMBEDDED).map(|(topic, _)| topic).collect();
         (!embedded.is_empty()).then_some(embedded)
+    }
+
+    /// Whether it has tests.
+    #[must_use]
+    pub fn has_cases(&self) -> bool {
+        !self.cases.is_empty()
     }
 
     /// Says where the embedded broker is.
@@ -188,6 +225,22 @@ impl StreamPlan {
     pub fn output_topic(&self) -> Option<(&str, &str)> {
         let output = self.0.output.kafka()?;
         output.topics().next().map(|topic| (topic.value.as_str(), output.brokers.as_str()))
+    }
+
+    pub(crate) fn input(&self) -> &Input {
+        &self.0.input
+    }
+
+    pub(crate) fn output(&self) -> &Output {
+        &self.0.output
+    }
+
+    /// The topic in which the input's position is kept; `None` where it is in the consumer group's offsets, or nowhere.
+    pub(crate) fn cursor_topic(&self) -> Option<String> {
+        let Output::Kafka(output) = &self.0.output else { return None };
+        let in_group = matches!(&self.0.input, Input::Kafka(input) if !output.is_elsewhere(input));
+        let id = output.transactional_id.as_ref().filter(|_| output.is_exactly_once() && !in_group)?;
+        Some(format!("{}-changelog", id.value))
     }
 
     pub(crate) fn into_stream(self) -> Stream {

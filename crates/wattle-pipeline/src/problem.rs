@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::schema::Look;
+
 /// All that is wrong with a pipeline file. `Display` is a block for the terminal.
 #[derive(Clone, Debug)]
 pub struct Problems {
@@ -73,6 +75,9 @@ pub(crate) struct Place {
 pub(crate) struct Report {
     problems: RefCell<Vec<Problem>>,
     notes: RefCell<Vec<Problem>>,
+    /// What the readers asked for, which the schema has to say too.
+    #[cfg(test)]
+    pub(crate) seen: RefCell<crate::schema::Seen>,
 }
 
 impl Report {
@@ -83,6 +88,13 @@ impl Report {
     /// What is no problem, and what whoever wrote the key should know.
     pub(crate) fn note(&self, place: Place, path: impl Into<String>, text: impl Into<String>) {
         self.notes.borrow_mut().push(Problem::new(place, path, text));
+    }
+
+    /// What a reader does, for the test of the schema; elsewhere nobody listens.
+    #[cfg_attr(not(test), allow(unused_variables, clippy::unused_self))]
+    pub(crate) fn saw(&self, look: Look<'_>) {
+        #[cfg(test)]
+        self.seen.borrow_mut().add(look);
     }
 
     pub(crate) fn take_notes(&self) -> Vec<Problem> {

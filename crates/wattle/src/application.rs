@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::config::ClientProperties;
 use crate::error::Error;
-use crate::kafka::{self, Admin, Changelog, GroupView, Holder, TopicPartition, Until};
+use crate::kafka::{self, Admin, Changelog, GroupView, Holder, Member, TopicPartition, Until};
 use crate::state::{StateFolder, is_reserved};
 use crate::worker::Stop;
 pub use local::{LocalState, LocalTask};
@@ -105,6 +105,13 @@ pub struct ChangelogView {
     pub high: i64,
 }
 
+impl From<Member> for MemberView {
+    fn from(member: Member) -> Self {
+        let Member { client_id, host, instance_id, partitions, .. } = member;
+        MemberView { client_id, host, instance_id, partitions }
+    }
+}
+
 impl PositionView {
     /// Committed records of the partition that are not processed; markers count.
     #[must_use]
@@ -149,16 +156,10 @@ impl Application {
     pub fn inspect(&self) -> Result<Inspection, Error> {
         let topics = self.admin.cluster()?.topics;
         let group = self.view.group(ASK).map_err(|source| self.failed("ask for the group", source))?;
-        let members = group.members.into_iter().map(|member| MemberView {
-            client_id: member.client_id,
-            host: member.host,
-            instance_id: member.instance_id,
-            partitions: member.partitions,
-        });
         let partitions = self.changelog_partitions(&topics);
         Ok(Inspection {
             group: self.group.clone(),
-            members: members.collect(),
+            members: group.members.into_iter().map(MemberView::from).collect(),
             positions: self.positions(&topics)?,
             changelog: (0..partitions).map(|partition| self.changelog(partition)).collect::<Result<_, _>>()?,
             changelog_topic: self.changelog.topic.clone(),

@@ -11,6 +11,7 @@
 
 mod app;
 mod application;
+mod cluster;
 mod config;
 mod error;
 mod extract;
@@ -27,6 +28,7 @@ mod worker;
 
 pub use app::{App, AppBuilder};
 pub use application::{Application, ChangelogView, Inspection, LocalState, LocalTask, MemberView, PositionView};
+pub use cluster::ClusterView;
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,

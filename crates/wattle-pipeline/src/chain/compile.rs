@@ -34,7 +34,11 @@ pub(super) enum Access {
 impl Script {
     /// Reads and compiles the program behind a key. `text` is the file's.
     pub(super) fn read(field: &Field, access: Access, text: &str) -> Option<Self> {
-        let source = field.name()?;
+        Script::of(field.name()?, field, access, text)
+    }
+
+    /// Compiles what stands for the text behind a key.
+    pub(super) fn of(source: String, field: &Field, access: Access, text: &str) -> Option<Self> {
         let program = compile(access, &source, field, text)?;
         check_metadata(&program, field);
         let info = program.info();
@@ -104,7 +108,7 @@ fn metadata_kind() -> Kind {
 }
 
 /// Refuses names behind `%` that are always null, or that would be written for nothing.
-fn check_metadata(program: &Program, field: &Field) {
+pub(super) fn check_metadata(program: &Program, field: &Field) {
     let info = program.info();
     let mut unknown: Vec<&KeyString> = Vec::new();
     for path in info.target_queries.iter().chain(&info.target_assignments) {

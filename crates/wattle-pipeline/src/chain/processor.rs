@@ -78,9 +78,11 @@ pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
         Kind::Split => Some(Step::Split(map.get("field").map_or(Some(OwnedValuePath::root()), |field| path(&field))?)),
         Kind::Json(kind) => Some(Step::Json(json(kind, &mut map))),
     };
+    let called = map.get("name").and_then(|field| field.name());
     map.finish();
     let step = step?;
     let name = item.path.rsplit('.').next().unwrap_or_default();
+    let name = called.map_or_else(|| name.to_owned(), |called| format!("{name} {called}"));
     let mut processor = Processor { step, name: String::new() };
     processor.name = format!("{name} ({})", processor.type_name());
     Some(processor)

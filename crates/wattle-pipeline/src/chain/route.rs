@@ -6,6 +6,7 @@ use vrl::prelude::Value;
 use wattle::{StageError, topic_problem};
 
 use super::compile::{Access, Script};
+use super::key::translate;
 use super::target::RecordTarget;
 use crate::yaml::{Field, Given};
 
@@ -34,7 +35,14 @@ impl Route {
 
     /// An expression that may name `topics`. `text` is the file's.
     pub(crate) fn named(field: &Field, topics: Vec<Given<String>>, text: &str) -> Option<Self> {
-        let script = Script::read(field, Access::Read, text)?;
+        let source = match translate(field.name()?.trim()) {
+            Ok(source) => source,
+            Err(problem) => {
+                field.problem(problem);
+                return None;
+            }
+        };
+        let script = Script::of(source, field, Access::Read, text)?;
         if !script.result().contains_bytes() {
             field.problem("must be a string: the name of a topic; this expression never is");
         }

@@ -11,6 +11,7 @@ use vrl::prelude::Value;
 use wattle::{Message, Output, Record, StageError, Transformer};
 
 use super::json;
+use super::key::Key;
 use super::processor::{Processor, Step, items};
 use super::route::Route;
 use super::target::RecordTarget;
@@ -18,6 +19,7 @@ use super::target::RecordTarget;
 /// The stage.
 pub(crate) struct Chain {
     processors: Vec<Processor>,
+    key: Option<Key>,
     /// A record goes all of these ways.
     routes: Arc<Vec<Route>>,
     values: Values,
@@ -47,7 +49,12 @@ thread_local! {
 impl Chain {
     pub(crate) fn new(processors: Vec<Processor>, routes: Arc<Vec<Route>>, values: Values) -> Self {
         let timezone = TimeZone::parse("UTC").expect("UTC is a time zone");
-        Chain { processors, routes, values, timezone }
+        Chain { processors, key: None, routes, values, timezone }
+    }
+
+    /// Messages get this key.
+    pub(crate) fn with_key(self, key: Option<Key>) -> Self {
+        Chain { key, ..self }
     }
 
     fn process(&self, record: &Record<'_>, out: &mut Output) -> Result<(), StageError> {
@@ -56,7 +63,7 @@ impl Chain {
         {
             json::check(value)?;
         }
-        if let ([], [Route::Topic(topic)]) = (&self.processors[..], &self.routes[..]) {
+        if let ([], None, [Route::Topic(topic)]) = (&self.processors[..], &self.key, &self.routes[..]) {
             out.send(Message::copy(record, topic.value.as_str()));
             return Ok(());
         }
@@ -100,6 +107,9 @@ impl Chain {
     }
 
     fn emit(&self, target: &mut RecordTarget<'_>, out: &mut Output, scratch: &mut Scratch) -> Result<(), StageError> {
+        if let Some(key) = &self.key {
+            key.set(target, &mut scratch.runtime, &self.timezone)?;
+        }
         target.encode(&mut scratch.text)?;
         for route in &*self.routes {
             let topic = route.of(&mut scratch.runtime, target, &self.timezone)?;

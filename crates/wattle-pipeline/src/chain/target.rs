@@ -123,6 +123,14 @@ impl<'a> RecordTarget<'a> {
         Ok(message)
     }
 
+    /// Changes the key.
+    pub(super) fn set_key(&mut self, key: Value) {
+        self.written.key = true;
+        if let Value::Object(metadata) = self.metadata_mut() {
+            metadata.insert("key".into(), key);
+        }
+    }
+
     fn metadata(&self) -> &Value {
         self.metadata.get_or_init(|| metadata(self.record))
     }

@@ -348,3 +348,31 @@ fn json_to_arrow_refuses_what_is_not_json_and_keeps_the_fields_that_are_listed()
     let error = run(&some, &record(Some(b"[1]"))).unwrap_err();
     assert_eq!(error, "processors[0] (json_to_arrow): fields_to_include needs an object, not array");
 }
+
+/// A chain of programs, and a key, as YAML flow.
+fn keyed(key: &str, processors: &[(&str, &str)]) -> Chain {
+    let report = Report::default();
+    let root = parse(&format!("key: {key}"), Format::Yaml, &report).unwrap();
+    let key = Map::root(&root, &report).unwrap().get("key").and_then(|field| super::key::read(&field, ""));
+    if let Some(problems) = report.into_problems("test".into()) {
+        panic!("{problems}");
+    }
+    chain(processors).with_key(key)
+}
+
+#[test]
+fn a_key_comes_from_the_record_as_the_processors_left_it() {
+    let key = |chain: &Chain, value: &[u8]| {
+        let output = run(chain, &record(Some(value)))?;
+        Ok::<_, String>(output.iter().next().unwrap().key.map(|key| String::from_utf8(key.to_vec()).unwrap()))
+    };
+    let by_name = keyed("{type: expr, expr: customer.id}", &[]);
+    assert_eq!(key(&by_name, br#"{"customer": {"id": "c-7"}}"#), Ok(Some("c-7".to_owned())));
+    assert_eq!(key(&by_name, br#"{"customer": {"id": 7}}"#), Ok(Some("7".to_owned())));
+    assert_eq!(key(&by_name, br#"{"customer": 1}"#), Ok(None), "null keeps the place of its record");
+    assert!(key(&by_name, br#"{"customer": {"id": 1.5}}"#).unwrap_err().contains("output.key: must be a string"));
+    let by_program = keyed("{type: expr, expr: 'upcase!(.n) + \"-\" + string!(%key)'}", &[("vrl", ".n = \"changed\"")]);
+    assert_eq!(key(&by_program, b"{}"), Ok(Some("CHANGED-k".to_owned())));
+    assert!(key(&keyed("{type: expr, expr: upcase!(.n)}", &[]), b"{}").unwrap_err().contains("output.key: line 1: "));
+    assert_eq!(key(&keyed("{type: value, value: all}", &[]), b"not json"), Ok(Some("all".to_owned())));
+}

@@ -36,8 +36,9 @@ pub(super) fn check_regular(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let path = path.display();
-    let text =
-        format!("{path} is no regular file, and a start could not find its place in it again: remove exactly_once");
+    let text = format!(
+        "{path} is no regular file, and a start could not find its place in it again: read a regular file, or remove exactly_once from a kafka output"
+    );
     Err(Error::Cursor { text })
 }
 

@@ -1,7 +1,7 @@
 //! The endpoint of an `http` input: a request is answered when its records are safe, or told why they are not taken.
 
 use std::cell::Cell;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -16,6 +16,8 @@ use crate::spec::{Authorization, HttpFormat, HttpInput};
 const CONNECTIONS: usize = 64;
 /// Bytes of bodies that may be in hand at once.
 const BYTES: usize = 64 << 20;
+/// A connection may rest for longer than the 60 s after which load balancers usually end theirs: who ends it must not be the one that is being sent to.
+const IDLE: Duration = Duration::from_secs(75);
 
 struct Endpoint {
     stream: String,
@@ -32,7 +34,7 @@ struct Endpoint {
 pub(super) fn listen(stream: &str, input: HttpInput, intake: Intake) -> Result<Server, Error> {
     let address = input.address.value.clone();
     let connections = input.max_waiting.saturating_add(CONNECTIONS).min(tokio::sync::Semaphore::MAX_PERMITS);
-    let limits = Limits { body: input.max_body.value, connections, ..Limits::default() };
+    let limits = Limits { body: input.max_body.value, connections, head_time: IDLE, ..Limits::default() };
     let path = input.path.clone();
     let endpoint = Endpoint {
         stream: stream.to_owned(),
@@ -51,7 +53,7 @@ pub(super) fn listen(stream: &str, input: HttpInput, intake: Intake) -> Result<S
 
 impl Endpoint {
     async fn answer(&self, request: &mut Request) -> Answer {
-        if let Err(answer) = self.check(request) {
+        if let Some(answer) = self.refuses_head(request) {
             return answer;
         }
         let Some(_seat) = Seat::take(self, request.announced()) else {
@@ -68,27 +70,26 @@ impl Endpoint {
         }
     }
 
-    /// What can be said without the body.
-    #[allow(clippy::result_large_err, reason = "an answer is as large as it is, and made once for each request")]
-    fn check(&self, request: &Request) -> Result<(), Answer> {
+    /// The answer to who is refused already for the head.
+    fn refuses_head(&self, request: &Request) -> Option<Answer> {
         let HttpInput { path, method, authorization, .. } = &self.input;
         if request.path() != path {
-            return Err(reply(StatusCode::NOT_FOUND, &format!("records are taken at {path}")));
+            return Some(reply(StatusCode::NOT_FOUND, &format!("records are taken at {path}")));
         }
         if request.method().as_str() != *method {
             let text = format!("records are taken with {method}");
-            return Err(with(reply(StatusCode::METHOD_NOT_ALLOWED, &text), ALLOW, method));
+            return Some(with(reply(StatusCode::METHOD_NOT_ALLOWED, &text), ALLOW, method));
         }
         if let Some(authorization) = authorization
             && !authorization.admits(request.header(AUTHORIZATION.as_str()))
         {
             let answer = reply(StatusCode::UNAUTHORIZED, "the request does not show who it is from, or shows another");
             let challenge = format!("{} realm=\"wattle\"", authorization.scheme);
-            return Err(with(answer, WWW_AUTHENTICATE, &challenge));
+            return Some(with(answer, WWW_AUTHENTICATE, &challenge));
         }
         match request.header(CONTENT_ENCODING.as_str()) {
-            None | Some("identity") => Ok(()),
-            Some(_) => Err(reply(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bodies are taken uncompressed")),
+            None | Some("identity") => None,
+            Some(_) => Some(reply(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bodies are taken uncompressed")),
         }
     }
 

@@ -21,9 +21,9 @@ use super::retry::Condition;
 use super::segments::Segments;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
-use crate::chain::{Chain, Route, Values};
+use crate::chain::Chain;
 use crate::plan::StreamPlan;
-use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, StdinFormat, Stream};
+use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
 
 /// Most records of a batch that are requests: a position commits behind all of them, and what was not committed is sent again.
 const REQUESTS: usize = 500;
@@ -59,33 +59,17 @@ enum SourceDelivery {
 
 /// Nothing connects yet.
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
-    let Stream { id, input, processors, output, error_output, durability, mut batch, grace_period, is_json, names: _ } =
-        plan.into_stream();
+    let mut stream = plan.into_stream();
+    let chain = stream.chain();
+    let Stream { id, input, output, error_output, durability, mut batch, grace_period, .. } = stream;
     let id = id.value;
     let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
-    let routes = match &output {
-        Output::Kafka(output) => output.routes.clone(),
-        Output::Sql(output) => Arc::new(vec![Route::to(&output.table)]),
-        _ => Arc::new(vec![Route::to("")]),
-    };
-    let joins = match &output {
-        Output::Http(output) => output.joins(),
-        Output::File(_) => true,
-        _ => false,
-    };
-    let values = match &input {
-        _ if is_json || joins => Values::Json,
-        Input::File(_) => Values::Json,
-        Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
-        _ => Values::Any,
-    };
     if matches!(&output, Output::Http(output) if !output.joins()) {
         batch.max_poll_records.get_or_insert(REQUESTS);
     }
     let transactional = output.kafka().is_some_and(KafkaOutput::is_exactly_once);
     let condition = Condition::new(&id, name(&output));
     let outgoing = Outgoing { id: &id, error: error_output, condition: &condition };
-    let chain = Chain::new(processors, routes, values);
     let (body, watch) = match input {
         Input::Kafka(input) => {
             let mut config = worker_config(*input, output, outgoing);
@@ -424,6 +408,7 @@ fn place(input: &Input, logged: bool) -> impl Fn(&str, Offset) -> String + use<>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::{Route, Values};
     use crate::spec::GenerateInput;
 
     #[test]

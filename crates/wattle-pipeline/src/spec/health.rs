@@ -19,10 +19,6 @@ pub(crate) const METRICS: &str = "/metrics";
 
 const ADDRESS: &str = "127.0.0.1:8080";
 const STUCK: Duration = Duration::from_secs(60);
-/// What else the predecessor's server did.
-const OF_OTHERS: [&str; 7] =
-    ["api_prefix", "api_token", "cors_origins", "hub_url", "node_id", "node_token", "agent_lease_ttl_ms"];
-
 /// `None` where it is not enabled.
 pub(super) fn read(field: &Field) -> Option<HealthCheck> {
     let mut map = Map::of(field)?;
@@ -38,11 +34,6 @@ pub(super) fn read(field: &Field) -> Option<HealthCheck> {
     let readiness_path = path("readiness_path", "/readiness");
     let liveness_path = path("liveness_path", "/liveness");
     let stuck_after = map.get("stuck_after").and_then(|field| field.duration()).unwrap_or(STUCK);
-    for key in OF_OTHERS {
-        if let Some(field) = map.get(key) {
-            field.problem("is for a control API or a hub, which Wattle does not have; remove it");
-        }
-    }
     map.finish();
     enabled.then_some(HealthCheck { address, health_path, readiness_path, liveness_path, stuck_after })
 }

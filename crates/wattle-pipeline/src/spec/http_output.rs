@@ -72,10 +72,6 @@ pub(super) fn read(map: &mut Map) -> Option<HttpOutput> {
     }
     let default = if body == Body::Record { 1 } else { BATCH };
     let batch_size = batch_size.and_then(|field| field.count()).unwrap_or(default);
-    if let Some(field) = map.get("body_field") {
-        field
-            .problem("the body is the record's value; make it what you need in a vrl processor, and remove body_field");
-    }
     let retry = retry::read(map);
     let batch_size = usize::try_from(batch_size).unwrap_or(usize::MAX);
     Some(HttpOutput { url: url?, method, headers, timeout, body, batch_size, retry })

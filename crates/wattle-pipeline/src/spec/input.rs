@@ -50,6 +50,16 @@ pub(crate) struct GenerateInput {
     pub(crate) batch_size: Option<u64>,
 }
 
+impl Input {
+    /// The (first) topic of its records, as programs see it; blank where there is none.
+    pub(crate) fn topic(&self) -> &str {
+        match self {
+            Input::Kafka(input) => input.topics.first().map_or("", String::as_str),
+            _ => "",
+        }
+    }
+}
+
 impl KafkaInput {
     pub(crate) fn protocol(&self) -> GroupProtocol {
         self.group_protocol.as_ref().map_or_else(GroupProtocol::default, |given| given.value)
@@ -66,6 +76,12 @@ impl Input {
             Input::Http(_) => "http",
             Input::Stdin(_) => "stdin",
         }
+    }
+
+    /// In a sentence: `a file input`.
+    pub(crate) fn with_article(&self) -> String {
+        let article = if matches!(self, Input::Http(_)) { "an" } else { "a" };
+        format!("{article} {} input", self.type_name())
     }
 
     /// Whether what was read can be read again.

@@ -100,7 +100,7 @@ pub(super) fn client(map: &mut Map, role: ClientRole, refused: impl Fn(&str) -> 
     let mut set = |name: &str, value: String, field: &Field| match refused(name)
         .or_else(|| property_problem(role, name, &value))
     {
-        Some(problem) => field.problem(build_remedy(problem)),
+        Some(problem) => field.problem(with_remedy(problem)),
         None if properties.contains_key(name) => {
             field.problem(format!("client.{name} sets it too; keep one of the two"))
         }
@@ -129,10 +129,14 @@ pub(super) fn client(map: &mut Map, role: ClientRole, refused: impl Fn(&str) -> 
     properties
 }
 
-/// What librdkafka says of properties that need the feature `tls`, with what to do.
-fn build_remedy(problem: String) -> String {
+/// A problem with a property, and what to do.
+fn with_remedy(problem: String) -> String {
     let is_build = problem.contains("not supported in this build") || problem.contains("not available at build time");
-    if is_build { format!("{problem}; use a wattle that is built with --features tls") } else { problem }
+    match problem.starts_with("cannot be set") {
+        _ if is_build => format!("{problem}; use a wattle that is built with --features tls"),
+        true => format!("{problem}; remove it"),
+        false => problem,
+    }
 }
 
 #[cfg(test)]

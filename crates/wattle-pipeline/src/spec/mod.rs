@@ -19,6 +19,7 @@ mod security;
 mod sql;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::Common;
@@ -35,7 +36,8 @@ pub(crate) use retry::RetryPolicy;
 pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
-use crate::chain::{self, Processor};
+use crate::cases::{self, Case};
+use crate::chain::{self, Chain, Processor, Route, Values};
 use crate::problem::Report;
 use crate::yaml::{Field, Given, Map, Node};
 
@@ -45,6 +47,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) text: &'a str,
     /// The folder that paths are relative to.
     pub(crate) folder: &'a Path,
+    /// The file itself.
+    pub(crate) file: &'a Path,
     /// Brokers for Kafka components that name none; they come before those of the file.
     pub(crate) brokers: Option<&'a str>,
 }
@@ -67,9 +71,36 @@ pub(crate) struct Stream {
     pub(crate) is_json: bool,
 }
 
+impl Stream {
+    /// Its processors as a stage, which takes them out.
+    pub(crate) fn chain(&mut self) -> Chain {
+        let joins = match &self.output {
+            Output::Http(output) => output.joins(),
+            Output::File(_) => true,
+            _ => false,
+        };
+        let values = match &self.input {
+            _ if self.is_json || joins => Values::Json,
+            Input::File(_) => Values::Json,
+            Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
+            _ => Values::Any,
+        };
+        let key = match &mut self.output {
+            Output::Kafka(output) => output.key.take(),
+            _ => None,
+        };
+        let routes = match &self.output {
+            Output::Kafka(output) => output.routes.clone(),
+            other => Arc::new(vec![Route::to(other.topic())]),
+        };
+        Chain::new(std::mem::take(&mut self.processors), routes, values).with_key(key)
+    }
+}
+
 /// The whole file.
 #[derive(Default)]
 pub(crate) struct File {
+    pub(crate) cases: Vec<Case>,
     pub(crate) streams: Vec<Stream>,
     pub(crate) logging: Logging,
     /// Where its process answers whether it is well.
@@ -93,6 +124,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
         Some(items)
     });
     let logging = root.get_filled("logging").map(|field| logging::read(&field, surroundings)).unwrap_or_default();
+    let tests = root.get_filled("tests");
     root.finish();
     let brokers = surroundings.brokers.or(brokers.as_deref());
     let surroundings = Surroundings { brokers, ..*surroundings };
@@ -100,7 +132,8 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
-    File { streams, logging, health }
+    let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
+    File { cases, streams, logging, health }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {

@@ -10,7 +10,7 @@ use super::file_output::{self, FileOutput};
 use super::http_output::{self, HttpOutput};
 use super::route::{route, routes};
 use super::{KafkaInput, SqlOutput, Surroundings, kafka, sql};
-use crate::chain::Route;
+use crate::chain::{Key, Route, key};
 use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
@@ -26,6 +26,8 @@ pub(crate) struct KafkaOutput {
     pub(crate) brokers: String,
     /// Where each record goes: one way, or several in one transaction. Empty after a problem.
     pub(crate) routes: Arc<Vec<Route>>,
+    /// Instead of the key that the record has.
+    pub(crate) key: Option<Key>,
     /// Whether the key is there and true.
     pub(crate) exactly_once: Option<Given<bool>>,
     pub(crate) transactional_id: Option<Given<String>>,
@@ -53,6 +55,18 @@ impl Output {
         match self {
             Output::Kafka(output) => Some(output),
             _ => None,
+        }
+    }
+
+    /// The (first) topic of its messages; for what is no topic, the output's type.
+    pub(crate) fn topic(&self) -> &str {
+        match self {
+            Output::Kafka(output) => output.topics().next().map_or("", |topic| &topic.value),
+            Output::Sql(output) => &output.table,
+            Output::Http(_) => "http",
+            Output::File(_) => "file",
+            Output::Stdout { .. } => "stdout",
+            Output::Drop => "drop",
         }
     }
 }
@@ -144,6 +158,7 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
     KafkaOutput {
         brokers: kafka::brokers(map, surroundings),
         routes: Arc::new(route(map, surroundings.text).into_iter().collect()),
+        key: map.get("key").and_then(|field| key::read(&field, surroundings.text)),
         exactly_once: map.get("exactly_once").and_then(|field| field.bool().map(|value| field.given(value))),
         // Blank counts as given: the rules say what is missing.
         transactional_id: map.get("transactional_id").map(|field| match field.node.is_null() {
@@ -160,6 +175,21 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
     }
 }
 
+/// A name, or `{type: value, value: NAME}`; blank after a problem.
+fn topic(field: &Field) -> String {
+    if !field.is_structure() {
+        return kafka::topic(field);
+    }
+    let Some(mut map) = Map::of(field) else { return String::new() };
+    let Some(kind) = map.required("type", "needs type: value") else { return String::new() };
+    if kind.word(&[("value", ())]).is_none() {
+        return String::new();
+    }
+    let topic = map.required("value", "needs the topic's name").map(|field| kafka::topic(&field));
+    map.finish();
+    topic.unwrap_or_default()
+}
+
 /// The dead-letter topic.
 pub(super) fn read_error_output(
     field: &Field,
@@ -168,7 +198,7 @@ pub(super) fn read_error_output(
 ) -> Option<ErrorOutput> {
     let mut map = Map::of(field)?;
     map.required("type", "an error_output needs type: kafka").and_then(|field| field.word(&[("kafka", ())]));
-    let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(kafka::topic(&field)));
+    let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(topic(&field)));
     let (brokers, client) = match output {
         Some(Output::Kafka(output)) => (with_output(&mut map, output), ClientProperties::new()),
         _ => (kafka::brokers(&mut map, surroundings), kafka::client(&mut map, ClientRole::Producer, |_| None)),
@@ -186,8 +216,10 @@ fn with_output(map: &mut Map, output: &KafkaOutput) -> String {
             field.problem("must be the same as output.brokers, since both are written together; remove it");
         }
     }
-    if let Some(field) = map.get("client") {
-        field.problem("is that of the output, since both are written together; remove it");
+    for key in ["client", "client_id", "security"] {
+        if let Some(field) = map.get(key) {
+            field.problem("is that of the output, since both are written together; remove it");
+        }
     }
     output.brokers.clone()
 }

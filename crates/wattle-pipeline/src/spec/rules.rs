@@ -163,16 +163,16 @@ fn cursor(input: &Input, output: &KafkaOutput, report: &Report) {
     if !output.is_exactly_once() {
         return;
     }
-    let what = input.type_name();
+    let what = input.with_article();
     if let Some(scope) = output.transaction_scope.as_ref().filter(|scope| scope.value == TransactionScope::Worker) {
         let text = format!(
-            "worker is for kafka inputs: its fence is the consumer group's generation, and a {what} input has no consumer group; remove \
+            "worker is for kafka inputs: its fence is the consumer group's generation, and {what} has no consumer group; remove \
              transaction_scope"
         );
         add(report, scope, text);
     }
     if let Some(group) = &output.offset_commit_group {
-        let text = format!("a {what} input has no consumer group; remove offset_commit_group");
+        let text = format!("{what} has no consumer group; remove offset_commit_group");
         add(report, group, text);
     }
     changelog(output, report);
@@ -190,10 +190,10 @@ fn changelog(output: &KafkaOutput, report: &Report) {
 
 /// Inputs that cannot be read a second time.
 fn pushed(stream: &Stream, report: &Report) {
-    let what = stream.input.type_name();
+    let what = stream.input.with_article();
     if stream.input.replays() {
         if let Some(log) = &stream.durability {
-            let text = format!("is not needed: a {what} input can be read again, and no write-ahead log is written");
+            let text = format!("is not needed: {what} can be read again, and no write-ahead log is written");
             report.note(log.here.place, &log.here.path, text);
         }
         return;
@@ -216,8 +216,8 @@ fn pushed(stream: &Stream, report: &Report) {
         return;
     }
     let text = format!(
-        "records of {what} cannot be read again after a crash: add  durability: {{path: FOLDER}}  to the stream, so that they are in a \
-         write-ahead log before they are accepted"
+        "what {what} takes cannot be read again after a crash: add  durability: {{path: FOLDER}}  to the stream, so that it is in a \
+         write-ahead log before it is accepted"
     );
     match &stream.output {
         Output::Kafka(output) => {

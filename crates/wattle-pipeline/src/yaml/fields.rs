@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Key, Node, Scalar, Value, units};
 use crate::arkflow;
 use crate::problem::{Place, Report, hint};
+use crate::schema::Look;
 
 /// A map that is being read.
 pub(crate) struct Map<'a> {
@@ -46,6 +47,7 @@ impl<'a> Map<'a> {
             Some(Value::Scalar(word)) => format!("{}({})", field.kind, word.text),
             _ => field.kind.clone(),
         };
+        field.saw_map(&kind);
         let (report, place, path) = (field.report, field.place, field.path.clone());
         Some(Map { report, place, path, kind, entries, asked: Vec::new() })
     }
@@ -66,6 +68,7 @@ impl<'a> Map<'a> {
     /// The value of a key, if the file has the key.
     pub(crate) fn get(&mut self, key: &'static str) -> Option<Field<'a>> {
         self.asked.push(key);
+        self.report.saw(Look::Key(&self.kind, key));
         let (found, node) = self.entries.iter().find(|(candidate, _)| candidate.name == key)?;
         let (path, kind) = (self.path_of(key), below(&self.kind, key));
         Some(Field { report: self.report, place: found.place, path, kind, node })
@@ -78,6 +81,7 @@ impl<'a> Map<'a> {
 
     /// Reports a problem where the key is missing.
     pub(crate) fn required(&mut self, key: &'static str, remedy: &str) -> Option<Field<'a>> {
+        self.report.saw(Look::Required(&self.kind, key));
         let field = self.get(key);
         if field.is_none() {
             self.missing(key, remedy);
@@ -92,6 +96,7 @@ impl<'a> Map<'a> {
 
     /// All entries, for maps whose keys are free.
     pub(crate) fn entries(self) -> impl Iterator<Item = (&'a str, Field<'a>)> {
+        self.report.saw(Look::Form(&self.kind, "free"));
         let Map { report, path, kind, entries, .. } = self;
         entries.iter().map(move |(key, node)| {
             let (path, kind) = (below(&path, &key.name), format!("{kind}.*"));
@@ -116,6 +121,15 @@ impl<'a> Field<'a> {
     pub(crate) fn again(&self) -> Self {
         let (path, kind) = (self.path.clone(), self.kind.clone());
         Field { report: self.report, place: self.place, path, kind, node: self.node }
+    }
+
+    pub(crate) fn saw(&self, form: &str) {
+        self.report.saw(Look::Form(&self.kind, form));
+    }
+
+    fn saw_map(&self, kind: &str) {
+        self.saw("map");
+        self.report.saw(Look::Map(kind));
     }
 
     pub(crate) fn problem(&self, text: impl Into<String>) {
@@ -161,6 +175,7 @@ impl<'a> Field<'a> {
     }
 
     pub(crate) fn string(&self) -> Option<String> {
+        self.saw("text");
         self.scalar().map(|scalar| scalar.text.clone())
     }
 
@@ -175,6 +190,7 @@ impl<'a> Field<'a> {
     }
 
     pub(crate) fn bool(&self) -> Option<bool> {
+        self.saw("bool");
         self.parsed("true or false", |text| match text {
             "true" | "True" | "TRUE" => Some(true),
             "false" | "False" | "FALSE" => Some(false),
@@ -184,24 +200,29 @@ impl<'a> Field<'a> {
 
     /// A whole number from 1 on.
     pub(crate) fn count(&self) -> Option<u64> {
+        self.saw("count");
         self.parsed("a whole number from 1 on", |text| text.parse().ok().filter(|n| *n > 0))
     }
 
     /// A whole number from 0 on.
     pub(crate) fn number(&self) -> Option<u64> {
+        self.saw("number");
         self.parsed("a whole number from 0 on", |text| text.parse().ok())
     }
 
     pub(crate) fn duration(&self) -> Option<Duration> {
+        self.saw("duration");
         self.parsed("a whole number with a unit of time: 100ms, 5s, 2m, 1h", units::duration)
     }
 
     pub(crate) fn size(&self) -> Option<usize> {
+        self.saw("size");
         self.parsed("a whole number with a unit of size: 512B, 64KiB, 8MiB, 1GiB", units::size)
     }
 
     /// One of several words.
     pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        words.iter().for_each(|(word, _)| self.report.saw(Look::Word(&self.kind, word)));
         let scalar = self.scalar()?;
         let found = words.iter().find(|(word, _)| *word == scalar.text);
         if found.is_none() {
@@ -225,6 +246,7 @@ impl<'a> Field<'a> {
     }
 
     pub(crate) fn list(&self) -> Option<Vec<Field<'a>>> {
+        self.saw("list");
         let Value::List(items) = &self.node.value else {
             self.problem("must be a list");
             return None;
@@ -241,6 +263,7 @@ impl<'a> Field<'a> {
 
     /// A list of names, or one name.
     pub(crate) fn names(&self) -> Vec<Given<String>> {
+        self.saw("names");
         let fields = match &self.node.value {
             Value::List(_) => self.list().unwrap_or_default(),
             _ => return self.name().map(|name| self.given(name)).into_iter().collect(),

@@ -4,6 +4,7 @@ use super::{Field, Scalar, Style, Value};
 
 /// The JSON text of a map or a list. Numbers keep their digits.
 pub(crate) fn render_json(field: &Field) -> Option<String> {
+    field.saw("json");
     let mut text = String::new();
     render(&field.node.value, &mut text).map_err(|problem| field.problem(problem)).ok()?;
     Some(text)

@@ -67,6 +67,17 @@ fn every_key_that_is_not_there_is_refused_by_name() {
         (file("path: x, ballista: {}"), "streams[0].input.ballista", "SQL comes later"),
         (file("input_type: {type: json, path: x, store: {}}"), "streams[0].input.input_type.store", "this machine"),
         (stream(KAFKA_IN, &format!("{KAFKA_OUT}, value_field: x")), "streams[0].output.value_field", ". = .FIELD"),
+        (in_stream("buffer: {type: memory, name: x}"), "streams[0].buffer.name", "remove it"),
+        (
+            in_stream("pipeline: {processors: [{type: vrl, statement: ., timezone: local}]}"),
+            "streams[0].pipeline.processors[0].timezone",
+            "UTC",
+        ),
+        (
+            in_stream("error_output: {type: kafka, topic: dead, exactly_once: true}"),
+            "streams[0].error_output.exactly_once",
+            "together with the output",
+        ),
         (
             stream(&format!("{KAFKA_IN}, codec: {{type: json, on_error: skip}}"), KAFKA_OUT),
             "streams[0].input.codec.on_error",
@@ -128,4 +139,23 @@ fn a_codec_of_json_and_another_form_of_a_file_are_accepted() {
     refuses(&stream(&format!("{KAFKA_IN}, codec: json"), KAFKA_OUT), &["input.codec", "codec: {type: json}"]);
     let plan = accepted(&stream("type: file, input_type: {type: json, path: x.jsonl}", "type: stdout, name: console"));
     assert_eq!(plan.streams[0].route(), "file x.jsonl → stdout (console)");
+}
+
+#[test]
+fn a_key_is_a_text_a_field_or_vrl() {
+    let with = |key: &str| stream(KAFKA_IN, &format!("{KAFKA_OUT}, key: {key}"));
+    for key in ["{type: value, value: x}", "{type: expr, expr: customer}", "{type: expr, expr: string!(.a)}"] {
+        accepted(&with(key));
+    }
+    refuses(&with("customer"), &["output.key", "{type: expr, expr: .FIELD}"]);
+    refuses(&with("{type: expr, expr: 'concat(a, b)'}"), &["output.key.expr", "SQL expressions are not supported"]);
+    refuses(&with("{type: expr, expr: '.a = 1'}"), &["output.key.expr"]);
+    refuses(&with("{type: expr, expr: upcase(.a)}"), &["output.key.expr", "resolves to any"]);
+}
+
+#[test]
+fn an_error_output_has_the_form_of_an_output() {
+    let error = "    error_output: {type: kafka, brokers: [localhost:9092], topic: {type: value, value: dead}}\n";
+    let plan = accepted(&format!("{}{error}", stream(KAFKA_IN, KAFKA_OUT)));
+    assert_eq!(plan.streams[0].route(), "kafka a → kafka b (failed records: dead)");
 }

@@ -48,9 +48,9 @@ fn exactly_once_needs_the_log() {
         refuses(&stream(input, durability, EXACT), &parts);
     }
     let worker = format!("{EXACT}, transaction_scope: worker");
-    refuses(&stream(HTTP, LOG, &worker), &["output.transaction_scope", "a http input has no consumer group"]);
+    refuses(&stream(HTTP, LOG, &worker), &["output.transaction_scope", "an http input has no consumer group"]);
     let group = format!("{EXACT}, offset_commit_group: g");
-    refuses(&stream(HTTP, LOG, &group), &["output.offset_commit_group", "a http input has no consumer group"]);
+    refuses(&stream(HTTP, LOG, &group), &["output.offset_commit_group", "an http input has no consumer group"]);
 }
 
 #[test]

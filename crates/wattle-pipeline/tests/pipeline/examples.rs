@@ -30,3 +30,11 @@ fn by_region_moves_failed_records_aside() {
     assert!(plan.streams[0].route().ends_with("kafka quakes-by-region (failed records: quakes-without-region)"));
     assert!(plan.streams[0].guarantee().starts_with("at least once: offsets commit after"));
 }
+
+#[test]
+fn requests_are_exactly_once_from_their_log_on() {
+    let plan = example("ingest.yaml");
+    assert_eq!(plan.streams[0].route(), "http 127.0.0.1:8080/orders → vrl → kafka orders");
+    assert!(plan.streams[0].guarantee().starts_with("exactly once: from the write-ahead log on"));
+    assert!(!plan.streams[0].is_finite());
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arkflow;
+mod cases;
 mod durability;
 mod examples;
 mod formats;

@@ -86,6 +86,11 @@ impl Admin {
         self.setting(&ResourceSpecifier::Topic(topic), name)?.parse().ok()
     }
 
+    /// A topic's `cleanup.policy`; `None` if the broker does not tell.
+    pub(crate) fn topic_policy(&self, topic: &str) -> Option<String> {
+        self.setting(&ResourceSpecifier::Topic(topic), "cleanup.policy")
+    }
+
     /// Creates a changelog topic where it is missing, and refuses one that could lose records: only compaction keeps the newest of
     /// every key.
     /// `partitions`: how many it needs at least; of a new one, how many it gets.
@@ -111,8 +116,7 @@ impl Admin {
                 format!("the changelog topic {topic} has {count} partitions and needs {partitions}: add partitions");
             return Err(Error::Topics { text });
         }
-        let policy = self.setting(&ResourceSpecifier::Topic(topic), "cleanup.policy");
-        match policy.as_deref() {
+        match self.topic_policy(topic).as_deref() {
             Some("compact") => Ok(()),
             Some(other) => {
                 let text = format!(

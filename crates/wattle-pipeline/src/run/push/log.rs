@@ -20,8 +20,8 @@ pub(crate) struct LogSource {
     /// What the records' topic is called.
     name: String,
     reader: Reader,
-    /// Records of the next entry that are done with already.
-    skip: usize,
+    /// Records of an entry that are done with already.
+    done: Option<Place>,
     /// The places behind the records of the batch.
     places: Vec<Place>,
     /// Whether nothing will come any more.
@@ -67,7 +67,7 @@ impl LogSource {
     /// Goes on where the log says that entries are not done with.
     pub(crate) fn new(log: Arc<Log>, name: String, ended: Ended) -> Result<Self, Error> {
         let reader = log.reader(None).map_err(trouble)?;
-        Ok(LogSource { log, name, reader, skip: 0, places: Vec::new(), ended })
+        Ok(LogSource { log, name, reader, done: None, places: Vec::new(), ended })
     }
 
     /// What its cursor is called. A position in another log never applies.
@@ -79,7 +79,8 @@ impl LogSource {
     fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
         let Some(entry) = self.reader.read().map_err(trouble)? else { return Ok(false) };
         let Sequence(sequence) = entry.sequence;
-        let skip = std::mem::take(&mut self.skip);
+        // A loss of power may have taken the entry that was half done (`periodic`); what comes instead has another number.
+        let skip = self.done.filter(|done| done.position == sequence).map_or(0, |done| done.records);
         let first = self.places.len();
         let mut seen = 0;
         let offset = Offset(i64::try_from(sequence).unwrap_or(i64::MAX));
@@ -135,9 +136,8 @@ impl Source for LogSource {
 impl Resume for LogSource {
     fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error> {
         let place = cursor.map(decode).transpose()?;
-        let position = place.map(|place| Position(place.position));
-        self.reader = self.log.reader(position).map_err(trouble)?;
-        self.skip = place.map_or(0, |place| place.records);
+        self.reader = self.log.reader(place.map(|place| Position(place.position))).map_err(trouble)?;
+        self.done = place;
         Ok(())
     }
 

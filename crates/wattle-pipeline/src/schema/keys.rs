@@ -1,0 +1,272 @@
+//! Every map of a pipeline file, with its keys as an editor shows them.
+
+use super::Form::{
+    Bool, Count, Duration, Free, FreeJson, Json, List, Map as AMap, Names, Number, Size, Text, TextOrMap, Word,
+};
+use super::{Key, Map};
+
+const NAME: Key = Key::new("name", Text, "What the plan and messages call it.");
+const CODEC: Key =
+    Key::new("codec", AMap, "With type json every value must be JSON, also where no processor looks at it.");
+const BROKERS: Key = Key::new(
+    "brokers",
+    Names,
+    "Addresses of some brokers, host:port, or embedded. Without it those of --brokers, of WATTLE_BROKERS, or of the file.",
+);
+const CLIENT: Key = Key::new(
+    "client",
+    Free,
+    "Further librdkafka properties. Those that carry a guarantee are refused, with the reason.",
+);
+const CLIENT_ID: Key = Key::new("client_id", Text, "The client property client.id.");
+const SECURITY: Key = Key::new("security", AMap, "SASL and TLS. TLS and SCRAM need a build with the feature tls.");
+
+/// In the order of the guide.
+pub(super) const MAPS: &[Map] = &[
+    Map {
+        kind: "",
+        doc: "A Wattle pipeline file.",
+        keys: &[
+            Key::new("streams", List, "The streams: each takes records from an input, runs them through processors, and writes them to an output.")
+                .required(),
+            BROKERS,
+            Key::new("logging", AMap, "What becomes of the log of wattle run, unless the command line says it."),
+            Key::new("tests", List, "Tests for wattle test: records in, and what has to come out."),
+        ],
+    },
+    Map {
+        kind: "logging",
+        doc: "The log of a run.",
+        keys: &[
+            Key::new("level", Word(&["trace", "debug", "info", "warn", "error"]), "The least level that is shown.").default("info"),
+            Key::new("format", Word(&["plain", "json"]), "Lines for people, or one JSON object a line.").default("plain"),
+            Key::new("file_path", Text, "The log is appended to this file, relative to the pipeline file, instead of going to stderr."),
+        ],
+    },
+    Map {
+        kind: "streams",
+        doc: "One stream.",
+        keys: &[
+            Key::new("id", Text, "Letters, digits, - and _; unique in the file. Shown in logs."),
+            Key::new("input", AMap, "Where records come from.").required(),
+            Key::new("pipeline", AMap, "What happens to records."),
+            Key::new("output", AMap, "Where records go.").required(),
+            Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
+            Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
+            Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words."),
+            Key::new("grace_period", Duration, "Time for a clean stop. Kafka inputs only.").default("30s"),
+        ],
+    },
+    Map {
+        kind: "streams.input(kafka)",
+        doc: "Topics of a Kafka cluster.",
+        keys: &[
+            BROKERS,
+            Key::new("topics", Names, "Names of topics. Partition n of all of them is one task; they need equal partition counts.").required(),
+            Key::new("consumer_group", Text, "Keeps the positions. One stream each.").required(),
+            Key::new("start_from_latest", Bool, "Where a new group begins: behind the last record instead of at the first one.").default("false"),
+            Key::new("transactional_offsets", Bool, "The positions commit in the output's transactions, as they do with exactly_once on one cluster anyway.")
+                .default("false"),
+            Key::new("group_instance_id", Text, "Static membership: a restart within the session timeout keeps its partitions."),
+            Key::new("group_protocol", Word(&["classic", "consumer"]), "How the group divides the partitions; consumer is KIP-848.").default("classic"),
+            Key::new("batch_max_rows", Count, "Most records of a batch, as batch.max_poll_records."),
+            Key::new("batch_max_bytes", Count, "Most bytes of a batch, as batch.max_bytes without a unit."),
+            CLIENT,
+            CLIENT_ID,
+            Key::new("fetch_min_bytes", Text, "The client property fetch.min.bytes."),
+            Key::new("fetch_max_bytes", Text, "The client property fetch.max.bytes."),
+            Key::new("fetch_max_partition_bytes", Text, "The client property max.partition.fetch.bytes."),
+            Key::new("fetch_wait_max_ms", Text, "The client property fetch.wait.max.ms."),
+            SECURITY,
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "*.security",
+        doc: "SASL and TLS of a Kafka client.",
+        keys: &[
+            Key::new("protocol", Word(&["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]), "Follows from sasl and tls where it is left out."),
+            Key::new("sasl", AMap, "Who we are."),
+            Key::new("tls", AMap, "Encryption."),
+        ],
+    },
+    Map {
+        kind: "*.security.sasl",
+        doc: "Who we are.",
+        keys: &[
+            Key::new("mechanism", Word(&["plain", "scram-sha-256", "scram-sha-512"]), "How the password is shown to the broker.").required(),
+            Key::new("username", Text, "The user.").required(),
+            Key::new("password", Text, "The password; take it from the environment: ${VAR}.").required(),
+        ],
+    },
+    Map {
+        kind: "*.security.tls",
+        doc: "Encryption.",
+        keys: &[
+            Key::new("ca", Text, "Certificates that are trusted: a path, or PEM."),
+            Key::new("cert", Text, "Our certificate: a path, or PEM."),
+            Key::new("key", Text, "Its key: a path, or PEM."),
+            Key::new("key_password", Text, "The key's password."),
+            Key::new("insecure_skip_verify", Bool, "Trusts every certificate.").default("false"),
+        ],
+    },
+    Map { kind: "*.codec(json)", doc: "JSON.", keys: &[] },
+    Map {
+        kind: "streams.input(file)",
+        doc: "A file with one JSON value a line.",
+        keys: &[
+            Key::new("path", Text, "The file, relative to the pipeline file."),
+            Key::new("input_type", AMap, "Another form of path."),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.input(file).input_type(json)",
+        doc: "One JSON value a line.",
+        keys: &[Key::new("path", Text, "The file, relative to the pipeline file.").required()],
+    },
+    Map {
+        kind: "streams.input(generate)",
+        doc: "Records that are made up.",
+        keys: &[
+            Key::new("context", Json, "The value of every record: a string as it is, or a map or list, which becomes JSON.").required(),
+            Key::new("interval", Duration, "Time between two batches. Without it records come as fast as they can be written."),
+            Key::new("count", Count, "Records until the stream is done. Without it it is endless."),
+            Key::new("batch_size", Count, "Records of a batch."),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.pipeline",
+        doc: "What happens to records.",
+        keys: &[
+            Key::new("processors", List, "Processors, in order."),
+            Key::new("thread_num", Count, "Has no effect: partitions are processed side by side anyway, and each of them in its order."),
+        ],
+    },
+    Map {
+        kind: "streams.pipeline.processors(vrl)",
+        doc: "Changes the record.",
+        keys: &[
+            Key::new("statement", Text, "A VRL program: . is the value, %key, %timestamp and %headers can be read and written.").required(),
+            NAME,
+        ],
+    },
+    Map {
+        kind: "streams.pipeline.processors(filter)",
+        doc: "Keeps the record where the condition is true, and leaves it out where it is false.",
+        keys: &[Key::new("condition", Text, "VRL that is true or false.").required(), NAME],
+    },
+    Map {
+        kind: "streams.output(kafka)",
+        doc: "A topic of a Kafka cluster.",
+        keys: &[
+            BROKERS,
+            Key::new("topic", TextOrMap, "A name, or {type: value, value: NAME}. It has to exist.").required(),
+            Key::new("key", AMap, "The key of what is written. Without it that of the input record, or what a program wrote to %key."),
+            Key::new("exactly_once", Bool, "Results and positions commit in one transaction.").default("false"),
+            Key::new("transactional_id", Text, "Stays the same over restarts, and belongs to this stream alone. Needed with exactly_once."),
+            Key::new("transaction_scope", Word(&["task", "worker"]), "A transaction for each partition, or one for all partitions of the process.").default("task"),
+            Key::new("offset_commit_group", Text, "The input's consumer_group, with transactional_offsets: true at the input."),
+            Key::new("transaction_timeout", Duration, "The broker aborts a transaction that takes longer: 60s, in scope worker 10s."),
+            Key::new("compression", Word(&["none", "gzip", "snappy", "lz4", "zstd"]), "Compression of what is written.").default("none"),
+            Key::new("acks", Word(&["0", "1", "all"]), "Who confirms a record; with exactly_once only all.").default("all"),
+            CLIENT,
+            CLIENT_ID,
+            SECURITY,
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.output(kafka).topic(value)",
+        doc: "A topic.",
+        keys: &[Key::new("value", Text, "Its name.").required()],
+    },
+    Map {
+        kind: "streams.output(kafka).key(value)",
+        doc: "The same key for every record.",
+        keys: &[Key::new("value", Text, "The key.").required()],
+    },
+    Map {
+        kind: "streams.output(kafka).key(expr)",
+        doc: "A key from the record.",
+        keys: &[Key::new("expr", Text, "A field's name (customer.id), or VRL: a string, an integer or null.").required()],
+    },
+    Map {
+        kind: "streams.output(stdout)",
+        doc: "Values on the standard output.",
+        keys: &[Key::new("append_newline", Bool, "A line break after each value.").default("true"), NAME, CODEC],
+    },
+    Map { kind: "streams.output(drop)", doc: "Everything is dropped; positions commit.", keys: &[NAME, CODEC] },
+    Map {
+        kind: "streams.error_output(kafka)",
+        doc: "A topic for failed records.",
+        keys: &[
+            Key::new("brokers", Names, "Those of the output."),
+            Key::new("topic", TextOrMap, "Its name, or {type: value, value: NAME}.").required(),
+        ],
+    },
+    Map {
+        kind: "streams.error_output(kafka).topic(value)",
+        doc: "A topic.",
+        keys: &[Key::new("value", Text, "Its name.").required()],
+    },
+    Map {
+        kind: "streams.batch",
+        doc: "Limits of a batch. A quiet stream commits every record at once; these matter to a busy one.",
+        keys: &[
+            Key::new("max_poll_records", Count, "Most records.").default("10000"),
+            Key::new("max_bytes", Size, "Most bytes read, and most written.").default("2MiB"),
+            Key::new("max_processing_time", Duration, "What is processed by then is committed.").default("1s"),
+            Key::new("commit_interval", Duration, "Wait this long for more records before a batch that is not full is committed. Kafka inputs only.")
+                .default("0ms"),
+        ],
+    },
+    Map {
+        kind: "streams.buffer(memory)",
+        doc: "Batches are merged.",
+        keys: &[
+            Key::new("capacity", Count, "Most records of a batch, as batch.max_poll_records."),
+            Key::new("timeout", Duration, "Time to wait for more, as batch.commit_interval."),
+        ],
+    },
+    Map {
+        kind: "tests",
+        doc: "A test of one stream.",
+        keys: &[
+            Key::new("name", Text, "What it shows.").required(),
+            Key::new("stream", Text, "The stream's id; not needed where the file has one."),
+            Key::new("input", List, "Records that go in, as one batch.").required(),
+            Key::new("output", List, "What has to come out, in this order; without it nothing. What is left out of a record is not compared."),
+            Key::new("error", Text, "The stream has to fail with a text that has this part."),
+        ],
+    },
+    Map {
+        kind: "tests.input",
+        doc: "A record.",
+        keys: &[
+            Key::new("topic", Text, "Where it was read; the stream's first topic."),
+            Key::new("key", Json, "Its key; null where it is left out."),
+            Key::new("value", Json, "A string as it is, or a map or list, which becomes JSON; null where it is left out."),
+            Key::new("headers", FreeJson, "Names and values."),
+            Key::new("timestamp", Count, "Milliseconds since 1970."),
+            Key::new("partition", Number, "The partition.").default("0"),
+            Key::new("offset", Number, "The offset."),
+        ],
+    },
+    Map {
+        kind: "tests.output",
+        doc: "A record that has to come out.",
+        keys: &[
+            Key::new("topic", Text, "Where it goes; the stream's topic."),
+            Key::new("key", Json, "Its key."),
+            Key::new("value", Json, "Its value. JSON is compared as JSON."),
+            Key::new("headers", FreeJson, "Headers that must be there; others may be too."),
+            Key::new("timestamp", Count, "Milliseconds since 1970."),
+        ],
+    },
+];

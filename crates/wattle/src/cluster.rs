@@ -1,0 +1,58 @@
+//! What a cluster says about itself, for checks before a run. Nothing is joined, created or fenced by looking.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::application::MemberView;
+use crate::config::ClientProperties;
+use crate::error::Error;
+use crate::kafka::{Admin, GroupView};
+
+/// For a coordinator that starts or moves.
+const ASK: Duration = Duration::from_secs(10);
+
+/// A cluster that has answered.
+pub struct ClusterView {
+    admin: Admin,
+    brokers: String,
+    properties: ClientProperties,
+    /// Its id, by which two clusters are told apart.
+    pub id: String,
+    /// Partition counts by topic.
+    pub topics: BTreeMap<String, i32>,
+    /// The longest transaction timeout that it allows (`transaction.max.timeout.ms`); `None` where it does not tell.
+    pub longest_transaction: Option<Duration>,
+}
+
+impl ClusterView {
+    /// Asks some of its brokers, `host:port`, separated by commas; for at most 8 s.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] where none answers, [`Error::Config`] for properties that the client refuses.
+    pub fn connect(brokers: &str, properties: &ClientProperties) -> Result<Self, Error> {
+        let admin = Admin::new("check", brokers, properties)?;
+        let cluster = admin.cluster()?;
+        let longest = admin.broker_setting(&cluster, "transaction.max.timeout.ms");
+        let longest_transaction = longest.and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis);
+        let (id, topics) = (admin.cluster_id()?, cluster.topics);
+        let (brokers, properties) = (brokers.to_owned(), properties.clone());
+        Ok(ClusterView { admin, brokers, properties, id, topics, longest_transaction })
+    }
+
+    /// The members of a consumer group; `topic` is one that it reads.
+    ///
+    /// # Errors
+    /// [`Error::Kafka`] where the coordinator refuses.
+    pub fn members(&self, group: &str, topic: &str) -> Result<Vec<MemberView>, Error> {
+        let view = GroupView::of("check", &self.brokers, group, topic, &self.properties, "read_uncommitted")?;
+        let found =
+            view.group(ASK).map_err(|source| Error::Kafka { what: format!("ask for the group {group}"), source })?;
+        Ok(found.members.into_iter().map(MemberView::from).collect())
+    }
+
+    /// A topic's `cleanup.policy`; `None` where the broker does not tell.
+    #[must_use]
+    pub fn cleanup_policy(&self, topic: &str) -> Option<String> {
+        self.admin.topic_policy(topic)
+    }
+}
