@@ -8,7 +8,7 @@ use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 use super::common::{self, Common};
 use super::file_output::{self, FileOutput};
 use super::http_output::{self, HttpOutput};
-use super::route::{route, routes};
+use super::route::{is_kafka, route, routes};
 use super::{KafkaInput, SqlOutput, Surroundings, kafka, sql};
 use crate::chain::{Key, Route, key};
 use crate::yaml::{Field, Given, Map};
@@ -140,11 +140,13 @@ pub(super) fn read_list(field: &Field, surroundings: &Surroundings) -> Option<(O
         field.problem("must hold at least one output");
         return None;
     };
-    let (output, common) = read(first, surroundings)?;
-    let Output::Kafka(mut output) = output else {
-        first.problem("outputs are written together, and only topics of one Kafka cluster can be: use outputs of type kafka, or write to one topic that several streams read");
+    let mut map = Map::of(first)?;
+    if !is_kafka(&mut map) {
         return None;
-    };
+    }
+    let mut output = Box::new(kafka_output(&mut map, first, surroundings));
+    let common = common::read(&mut map);
+    map.finish();
     let own = Arc::into_inner(std::mem::take(&mut output.routes)).unwrap_or_default();
     output.routes = Arc::new(routes(own, &output.brokers, &items, surroundings));
     Some((Output::Kafka(output), common))

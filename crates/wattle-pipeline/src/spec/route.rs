@@ -62,11 +62,7 @@ pub(super) fn routes(
 ) -> Vec<Route> {
     for item in &items[1..] {
         let Some(mut map) = Map::of(item) else { continue };
-        let kind = map.required("type", "an output needs a type; in a list: kafka");
-        if let Some(field) = kind
-            && field.string().is_some_and(|kind| kind != "kafka")
-        {
-            field.problem("outputs of a list are written together, and only topics of one Kafka cluster can be: use type: kafka, or write to one topic that several streams read");
+        if !is_kafka(&mut map) {
             continue;
         }
         if let Some(field) = map.get("brokers") {
@@ -105,4 +101,17 @@ fn same_settings(map: Map, first: &Field) {
             field.problem("must be as in the first output, since all outputs of a stream are written together; set it there, and remove it here");
         }
     }
+}
+
+/// The `type` of an output of a list.
+pub(super) fn is_kafka(map: &mut Map) -> bool {
+    let Some(kind) = map.required("type", "an output of a list needs type: kafka") else { return false };
+    let text = kind.scalar().map(|scalar| scalar.text.as_str());
+    if matches!(text, Some("sql" | "http" | "file" | "stdout" | "drop")) {
+        let text = "outputs of a list are written together, and only topics of one Kafka cluster can be: use type: kafka, or write to one topic \
+                    that several streams read";
+        kind.problem(text);
+        return false;
+    }
+    kind.word(&[("kafka", ())]).is_some()
 }
