@@ -1,7 +1,8 @@
 //! Every map of a pipeline file, with its keys as an editor shows them.
 
 use super::Form::{
-    Bool, Count, Duration, Free, FreeJson, Json, List, Map as AMap, Names, Number, Size, Text, TextOrMap, Word,
+    Bool, Count, Duration, DurationOrMap, Free, FreeJson, Json, List, Map as AMap, Names, NamesOrMaps, Number, Size,
+    Text, TextOrMap, Word, WordOrMap,
 };
 use super::{Key, Map};
 
@@ -21,8 +22,7 @@ const CLIENT: Key = Key::new(
 const CLIENT_ID: Key = Key::new("client_id", Text, "The client property client.id.");
 const SECURITY: Key = Key::new("security", AMap, "SASL and TLS. TLS and SCRAM need a build with the feature tls.");
 
-const RETRY_TIMEOUT: Key =
-    Key::new("retry_timeout", Duration, "A write that fails is given up after this time.").default("5m");
+const RETRY_FOR: Key = Key::new("retry_for", Duration, "A write that fails is given up after this time.").default("5m");
 const RETRY_COUNT: Key = Key::new("retry_count", Number, "A write that fails is given up after so many repetitions.");
 const TOPIC_EXPR: Key = Key::new("expr", Text, "A field's name, or VRL: one of topics.").required();
 const JSON_KEYS: &[Key] = &[
@@ -71,6 +71,12 @@ const KAFKA_KEYS: &[Key] = &[
     NAME,
     CODEC,
 ];
+const SYNC: Key = Key::new(
+    "sync",
+    WordOrMap(&["per_entry", "group_commit"]),
+    "When a record counts as accepted: on the disk by a sync of its own, on the disk by one that several share, or {periodic: 1s}.",
+)
+.default("group_commit");
 
 /// In the order of the guide.
 pub(super) const MAPS: &[Map] = &[
@@ -117,6 +123,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("output", AMap, "Where records go."),
             Key::new("outputs", List, "In place of output: Kafka outputs, each of which gets every record, in one transaction."),
             Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
+            Key::new("durability", AMap, "A write-ahead log, for inputs that cannot be read again: http and stdin."),
             Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
             Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words."),
             Key::new("grace_period", Duration, "Time for a clean stop. Kafka inputs only.").default("30s"),
@@ -205,6 +212,70 @@ pub(super) const MAPS: &[Map] = &[
         ],
     },
     Map {
+        kind: "streams.input(http)",
+        doc: "A server: each request brings records, and is answered when they are safe.",
+        keys: &[
+            Key::new("address", Text, "Where it listens, host:port. Port 0 is any that is free, which the log names.").required(),
+            Key::new("path", Text, "The path of the requests: /events.").required(),
+            Key::new("method", Word(&["POST", "PUT"]), "The method of the requests.").default("POST"),
+            Key::new("auth", AMap, "What a request has to show."),
+            Key::new("format", Word(&["json", "lines"]), "The body is one JSON value, or one a line.").default("json"),
+            Key::new("max_body", Size, "The longest body.").default("1MiB"),
+            Key::new("max_waiting", Count, "Requests that may wait for their answer at once; more get 429.").default("500"),
+            Key::new("cors_enabled", Bool, "Only false: requests from pages of other origins are not supported.").default("false"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.input(http).auth(bearer)",
+        doc: "Authorization: Bearer TOKEN.",
+        keys: &[Key::new("token", Text, "The token; take it from the environment: ${VAR}.").required()],
+    },
+    Map {
+        kind: "streams.input(http).auth(basic)",
+        doc: "Authorization: Basic, with a user and a password.",
+        keys: &[
+            Key::new("username", Text, "The user.").required(),
+            Key::new("password", Text, "The password; take it from the environment: ${VAR}.").required(),
+        ],
+    },
+    Map {
+        kind: "streams.input(stdin)",
+        doc: "Lines of the standard input.",
+        keys: &[
+            Key::new("format", Word(&["lines", "text"]), "Each line is a JSON value, or a record as it is.").default("lines"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.durability",
+        doc: "A write-ahead log: what was accepted is on the disk before its sender is told so.",
+        keys: &[
+            Key::new("enabled", Bool, "Whether there is one.").default("true"),
+            Key::new("path", Text, "Its folder, relative to the pipeline file. One stream of one process has it."),
+            SYNC,
+            Key::new("max_bytes", Size, "The most bytes on disk; above that nothing is accepted until older records are processed.").default("1GiB"),
+            Key::new("backend", AMap, "Another form of path and sync."),
+        ],
+    },
+    Map {
+        kind: "streams.durability.backend(local)",
+        doc: "A folder on a disk.",
+        keys: &[Key::new("path", Text, "The folder, relative to the pipeline file."), SYNC],
+    },
+    Map {
+        kind: "*.sync",
+        doc: "A sync now and then.",
+        keys: &[Key::new("periodic", DurationOrMap, "The time between two syncs: what a loss of power can take.").required()],
+    },
+    Map {
+        kind: "*.sync.periodic",
+        doc: "A time.",
+        keys: &[Key::new("secs", Number, "Seconds.").default("0"), Key::new("nanos", Number, "Nanoseconds.").default("0")],
+    },
+    Map {
         kind: "streams.pipeline",
         doc: "What happens to records.",
         keys: &[
@@ -254,7 +325,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("timeout_ms", Count, "As timeout, in milliseconds."),
             Key::new("body", Word(&["record", "array", "lines"]), "The value of one record, a JSON array of values, or a value a line.").default("record"),
             Key::new("batch_size", Count, "Most records of a request, with body array or lines.").default("100"),
-            RETRY_TIMEOUT,
+            RETRY_FOR,
             RETRY_COUNT,
             NAME,
             CODEC,
@@ -280,7 +351,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("path", Text, "As in out/orders.jsonl: segments are out/orders-….jsonl.").required(),
             Key::new("roll_size", Size, "A segment of this size is complete.").default("64MiB"),
             Key::new("roll_interval", Duration, "And one of this age.").default("60s"),
-            RETRY_TIMEOUT,
+            RETRY_FOR,
             RETRY_COUNT,
             NAME,
             CODEC,
@@ -305,6 +376,58 @@ pub(super) const MAPS: &[Map] = &[
         kind: "streams.output(kafka).key(expr)",
         doc: "A key from the record.",
         keys: &[Key::new("expr", Text, "A field's name (customer.id), or VRL: a string, an integer or null.").required()],
+    },
+    Map {
+        kind: "streams.output(sql)",
+        doc: "Rows in a table, exactly once: they commit with the positions, in one transaction of the database.",
+        keys: &[
+            Key::new("output_type", AMap, "The database.").required(),
+            Key::new("table_name", Text, "TABLE or SCHEMA.TABLE; case counts.").required(),
+            Key::new("mode", Word(&["insert", "upsert"]), "A row for each record, or a row for each key.").default("insert"),
+            Key::new("key", Names, "Columns of the primary key or of another unique index: needed with mode: upsert."),
+            Key::new("columns", NamesOrMaps, "Columns that are written, from the members of their names unless field says another one. Without it every member has to have its column."),
+            Key::new("create_table", Bool, "Creates the table where it is missing; needs columns with types.").default("false"),
+            Key::new("positions_table", Text, "Where the positions are; created where it is missing.").default("wattle_positions"),
+            Key::new("positions_id", Text, "Names the stream there; the consumer_group of a kafka input, and needed with others."),
+            Key::new("retry_for", Duration, "How long a database that is away is tried again before the stream stops.").default("5m"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(sqlite)",
+        doc: "SQLite.",
+        keys: &[Key::new("path", Text, "The database's file, relative to the pipeline file.").required()],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(postgres)",
+        doc: "PostgreSQL, without TLS.",
+        keys: &[
+            Key::new("uri", Text, "postgres://USER:PASSWORD@HOST:PORT/DATABASE; take the password from the environment: ${VAR}.").required(),
+            Key::new("ssl", AMap, "Accepted where it asks for no TLS."),
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(postgres).ssl",
+        doc: "Connections are without TLS.",
+        keys: &[
+            Key::new("ssl_mode", Text, "disable, allow or prefer."),
+            Key::new("root_cert", Text, "Has to be left empty."),
+            Key::new("client_cert", Text, "Has to be left empty."),
+            Key::new("client_key", Text, "Has to be left empty."),
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).columns.*",
+        doc: "A column.",
+        keys: &[
+            Key::new(
+                "as",
+                Word(&["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"]),
+                "What it holds.",
+            ),
+            Key::new("field", Text, "The member of the record that it takes."),
+        ],
     },
     Map {
         kind: "streams.output(stdout)",

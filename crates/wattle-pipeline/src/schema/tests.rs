@@ -72,11 +72,13 @@ fn expected(form: Form) -> Vec<BTreeSet<&'static str>> {
         Form::Duration => one("duration"),
         Form::Size => one("size"),
         Form::Word(_) => one("word"),
-        Form::Names => one("names"),
+        Form::Names | Form::NamesOrMaps => one("names"),
         Form::Json => vec![BTreeSet::from(["text", "json"])],
         Form::Map => one("map"),
         Form::List => vec![BTreeSet::from(["list", "map"])],
         Form::TextOrMap => vec![BTreeSet::from(["text", "map"])],
+        Form::DurationOrMap => vec![BTreeSet::from(["duration", "map"])],
+        Form::WordOrMap(_) => Vec::new(),
         Form::Free | Form::FreeJson => one("free"),
     }
 }
@@ -104,7 +106,7 @@ fn the_schema_says_what_the_readers_do() {
             let child = if kind.is_empty() { key.name.to_owned() } else { format!("{kind}.{}", key.name) };
             let found = seen.forms(&child);
             let words: BTreeSet<_> = found.iter().filter_map(|form| form.strip_prefix("word ")).collect();
-            if let Form::Word(known) = key.form {
+            if let Form::Word(known) | Form::WordOrMap(known) = key.form {
                 if words != known.iter().copied().collect() {
                     problems.push(format!("{child}: the reader knows {words:?}, schema/keys.rs {known:?}"));
                 }

@@ -22,9 +22,9 @@ impl Default for RetryPolicy {
     }
 }
 
-/// `retry_timeout` and the predecessor's `retry_count`.
+/// `retry_for` and the predecessor's `retry_count`.
 pub(super) fn read(map: &mut Map) -> RetryPolicy {
-    let timeout = map.get("retry_timeout").and_then(|field| field.duration()).unwrap_or(TIMEOUT);
+    let timeout = map.get("retry_for").and_then(|field| field.duration()).unwrap_or(TIMEOUT);
     let count = map.get("retry_count").and_then(|field| field.number());
     RetryPolicy { count, timeout }
 }

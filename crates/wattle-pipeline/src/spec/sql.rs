@@ -199,26 +199,12 @@ fn kinds() -> String {
 enum Type {
     Sqlite,
     Postgres,
-    Unsupported,
 }
 
 fn database(field: &Field, surroundings: &Surroundings) -> Option<Database> {
     let mut map = Map::of(field)?;
     let kind = map.required("type", "needs type: sqlite or type: postgres")?;
-    let word = kind.word(&[
-        ("sqlite", Type::Sqlite),
-        ("postgres", Type::Postgres),
-        ("mysql", Type::Unsupported),
-        ("mariadb", Type::Unsupported),
-        ("mssql", Type::Unsupported),
-        ("oracle", Type::Unsupported),
-        ("duckdb", Type::Unsupported),
-    ])?;
-    let database = match word {
-        Type::Unsupported => {
-            kind.problem("is a database that wattle does not write to; use postgres or sqlite");
-            return None;
-        }
+    let database = match kind.word(&[("sqlite", Type::Sqlite), ("postgres", Type::Postgres)])? {
         Type::Sqlite => {
             built(&kind, "sqlite", cfg!(feature = "sqlite"));
             let name = map.required("path", "needs the path of the database's file").and_then(|field| field.name());
@@ -256,7 +242,9 @@ fn no_tls(field: &Field) {
         }
     }
     for key in ["root_cert", "client_cert", "client_key"] {
-        if let Some(field) = map.get_filled(key) {
+        if let Some(field) = map.get_filled(key)
+            && field.string().is_some()
+        {
             field.problem(TLS);
         }
     }
@@ -293,7 +281,7 @@ fn table(field: &Field) -> Option<String> {
     Some(name)
 }
 
-/// A list of names, or a map: `NAME: TYPE`, or `NAME: {type: TYPE, field: MEMBER}`.
+/// A list of names, or a map: `NAME: TYPE`, or `NAME: {as: TYPE, field: MEMBER}`.
 fn columns(field: &Field) -> Vec<ColumnSpec> {
     if matches!(field.node.value, Value::List(_)) {
         let names = field.names().into_iter().map(|name| name.value);
@@ -320,7 +308,7 @@ fn column(name: &str, field: &Field) -> Option<ColumnSpec> {
         return Some(spec(None, Some(field.word(&Kind::ALL)?)));
     }
     let mut map = Map::of(field)?;
-    let kind = map.get("type").and_then(|field| field.word(&Kind::ALL));
+    let kind = map.get("as").and_then(|field| field.word(&Kind::ALL));
     let member = map.get("field").and_then(|field| field.name());
     map.finish();
     Some(spec(member, kind))

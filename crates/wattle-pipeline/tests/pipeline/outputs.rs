@@ -12,7 +12,7 @@ fn an_http_output_is_at_least_once() {
     accepted(&stream(
         KAFKA_IN,
         &format!(
-            "{HTTP}, method: PUT, timeout: 5s, retry_timeout: 1m, body: lines, batch_size: 50, headers: {{X-Team: a}}, \
+            "{HTTP}, method: PUT, timeout: 5s, retry_for: 1m, body: lines, batch_size: 50, headers: {{X-Team: a}}, \
              auth: {{type: bearer, token: t}}"
         ),
     ));
@@ -50,7 +50,7 @@ fn mistakes_of_an_http_output_are_named() {
 fn a_file_output_is_rolled_by_size_and_time() {
     let plan = accepted(&stream(
         KAFKA_IN,
-        "type: file, path: out/x.jsonl, roll_size: 1MiB, roll_interval: 10s, retry_timeout: 1m",
+        "type: file, path: out/x.jsonl, roll_size: 1MiB, roll_interval: 10s, retry_for: 1m",
     ));
     assert_eq!(plan.streams[0].route(), "kafka a → file out/x.jsonl");
     refuses(&stream(KAFKA_IN, "type: file"), &["output.path", "needs a path"]);
