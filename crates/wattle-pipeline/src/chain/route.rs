@@ -11,6 +11,7 @@ use super::target::RecordTarget;
 use crate::yaml::{Field, Given};
 
 /// A record's way to a topic.
+#[allow(clippy::large_enum_variant, reason = "one for each output")]
 pub(crate) enum Route {
     /// Always this one. Blank after a problem.
     Topic(Given<String>),

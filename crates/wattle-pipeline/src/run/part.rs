@@ -24,7 +24,7 @@ impl Gauge {
         Gauge { name, help, is_counter: true, value: value as f64 }
     }
 
-    pub(super) fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
+    pub(super) fn now(name: &'static str, help: &'static str, value: f64) -> Self {
         Gauge { name, help, is_counter: false, value }
     }
 }

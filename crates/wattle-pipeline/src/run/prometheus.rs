@@ -32,6 +32,9 @@ pub(super) fn render(streams: &[Watched], reports: &[Report]) -> String {
     text
 }
 
+/// A counter of a sample.
+type Count = fn(&Sample) -> u64;
+
 fn write(text: &mut String, samples: &[Sample<'_>]) -> fmt::Result {
     head(text, "wattle_build_info", "gauge", "The version that runs; always 1.")?;
     writeln!(text, "wattle_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"))?;
@@ -39,7 +42,7 @@ fn write(text: &mut String, samples: &[Sample<'_>]) -> fmt::Result {
     values(text, samples, "wattle_ready", gauge, "Whether the stream is well (1) or has a problem (0).", |s| {
         Some(f64::from(u8::from(s.is_ready)))
     })?;
-    let counters: [(&str, &str, fn(&Sample) -> u64); 8] = [
+    let counters: [(&str, &str, Count); 8] = [
         ("records", "Input records whose position is committed.", |s| s.snapshot.records),
         ("messages", "Records written, without dead letters.", |s| s.snapshot.messages),
         ("dead_letters", "Records moved to the error output.", |s| s.snapshot.dead_letters),
@@ -146,8 +149,11 @@ mod tests {
     /// Labels without `le`, and a value.
     type Line = (BTreeMap<String, String>, f64);
 
+    /// Type and samples of each metric: name, labels, value.
+    type Parsed = BTreeMap<String, (String, Vec<(String, BTreeMap<String, String>, f64)>)>;
+
     /// Reads the format strictly: of each metric its HELP, its TYPE, then all its samples in one piece.
-    fn parse(text: &str) -> BTreeMap<String, (String, Vec<(String, BTreeMap<String, String>, f64)>)> {
+    fn parse(text: &str) -> Parsed {
         assert!(text.ends_with('\n'));
         let mut metrics: BTreeMap<String, (String, Vec<_>)> = BTreeMap::new();
         let (mut current, mut helped) = (String::new(), String::new());

@@ -114,7 +114,7 @@ impl Part for Condition {
         let help = "Time since the output began to fail; 0 while it works.";
         vec![
             Gauge::counter("output_retries", "Writes to the output that had failed and were tried again.", retries),
-            Gauge::gauge("output_failing_seconds", help, failing.as_secs_f64()),
+            Gauge::now("output_failing_seconds", help, failing.as_secs_f64()),
         ]
     }
 }

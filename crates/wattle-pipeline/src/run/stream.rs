@@ -230,7 +230,7 @@ fn sink_factory(output: Output, outgoing: &Outgoing) -> SinkFactory {
     let condition = outgoing.condition.clone();
     match output {
         Output::Kafka(output) => {
-            let make = connect_once(sink_config(*output, &outgoing));
+            let make = connect_once(sink_config(*output, outgoing));
             Box::new(move || Ok(Box::new(make()?) as Box<dyn Sink>))
         }
         Output::Sql(_) => unreachable!("it has transactions of its own"),
