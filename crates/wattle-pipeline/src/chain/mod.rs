@@ -8,6 +8,7 @@ mod route;
 mod run;
 mod target;
 
+#[cfg(feature = "postgres")]
 pub(crate) use compile::mask;
 pub(crate) use json::check as check_json;
 pub(crate) use key::Key;
