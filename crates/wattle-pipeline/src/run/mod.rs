@@ -221,6 +221,11 @@ impl StreamHandle {
         self.0.transactional
     }
 
+    /// Something more of it can be in trouble from now on.
+    fn watch_part(&self, part: Arc<dyn Part>) {
+        self.0.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+    }
+
     /// What of it can be in trouble.
     fn parts(&self) -> impl Iterator<Item = Arc<dyn Part>> + use<> {
         let parts = self.0.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
