@@ -221,8 +221,8 @@ impl StreamHandle {
         self.0.transactional
     }
 
-    /// A part that has come later.
-    fn add_part(&self, part: Arc<dyn Part>) {
+    /// Something more of it can be in trouble from now on.
+    fn watch_part(&self, part: Arc<dyn Part>) {
         self.0.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
     }
 

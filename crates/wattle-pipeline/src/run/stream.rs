@@ -14,9 +14,8 @@ use wattle_wal::Log;
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
 use super::outside::{DeadLetters, OutsideSink, Target};
-use super::part::LogPart;
 use super::post::Post;
-use super::push::LogSource;
+use super::push::{LogPart, LogSource};
 use super::pushed::{Pushed, PushedSource};
 use super::retry::Condition;
 use super::segments::Segments;
@@ -287,7 +286,7 @@ impl Job {
         let id = shared.id.clone();
         let result = catch_unwind(AssertUnwindSafe(|| match body {
             Body::Kafka(worker) => worker.run(&shared.stop).map(|()| false),
-            Body::Source(source) => source.run(&shared.stop, &handle),
+            Body::Source(source) => source.run(&handle),
         }));
         let result = result.unwrap_or_else(|panic| Err(panicked(&id, &*panic)));
         let outcome = match result {
@@ -322,7 +321,8 @@ fn panicked(id: &str, panic: &(dyn std::any::Any + Send)) -> Error {
 
 impl SourceBody {
     /// True when the input has ended, false when the stream was stopped before.
-    fn run(mut self, stop: &Stop, handle: &StreamHandle) -> Result<bool, Error> {
+    fn run(mut self, handle: &StreamHandle) -> Result<bool, Error> {
+        let stop = &handle.0.stop;
         let place = place(&self.input, self.durability.is_some());
         let result = if self.input.replays() {
             if let (Input::File(file), false) = (&self.input, self.delivery.is_at_least_once()) {
@@ -334,7 +334,7 @@ impl SourceBody {
             let result = match &mut pushed.source {
                 PushedSource::Once(source) => self.once(source, stop),
                 PushedSource::Logged(source, log) => {
-                    handle.add_part(LogPart::of(log));
+                    handle.watch_part(Arc::new(LogPart::of(log)));
                     self.delivery.name(log);
                     self.resume(source, stop)
                 }

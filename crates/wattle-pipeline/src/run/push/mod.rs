@@ -4,6 +4,7 @@
 mod envelope;
 mod log;
 mod queue;
+mod watch;
 
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
@@ -13,6 +14,7 @@ pub(crate) use envelope::Envelope;
 pub(crate) use envelope::unpack;
 pub(crate) use log::{LogSource, open};
 pub(crate) use queue::{Queue, QueueSource};
+pub(crate) use watch::LogPart;
 use wattle::{Error, Fill};
 use wattle_wal::Log;
 
