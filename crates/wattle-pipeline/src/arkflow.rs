@@ -35,6 +35,11 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("streams.buffer", "sliding_window", WINDOWS),
     ("streams.buffer", "session_window", WINDOWS),
     ("streams.buffer", "join", "joins come later; use a stage in Rust with state"),
+    ("streams.output(sql).output_type", "mysql", DATABASES),
+    ("streams.output(sql).output_type", "mariadb", DATABASES),
+    ("streams.output(sql).output_type", "mssql", DATABASES),
+    ("streams.output(sql).output_type", "oracle", DATABASES),
+    ("streams.output(sql).output_type", "duckdb", DATABASES),
     (
         "streams.pipeline.processors",
         "sql",
@@ -101,6 +106,7 @@ const CODEC: &str = "*.codec";
 const CODEC_JSON: &str = "*.codec(json)";
 const ERRORS: &str = "streams.error_output(kafka)";
 const TOGETHER: &str = "failed records are written together with the output, by its keys; remove it";
+const DATABASES: &str = "use postgres or sqlite";
 const WINDOWS: &str =
     "windows come later; a memory buffer merges batches, and a stage in Rust with timers can be a window";
 const LINES: &str = "a file holds one JSON value a line; convert it first";

@@ -1,7 +1,8 @@
 //! Every map of a pipeline file, with its keys as an editor shows them.
 
 use super::Form::{
-    Bool, Count, Duration, Free, FreeJson, Json, List, Map as AMap, Names, Number, Size, Text, TextOrMap, Word,
+    Bool, Columns, Count, Duration, DurationOrMap, Free, FreeJson, Json, List, Map as AMap, Names, Number, Size, Text,
+    TextOrMap, Word, WordOrMap,
 };
 use super::{Key, Map};
 
@@ -20,6 +21,14 @@ const CLIENT: Key = Key::new(
 );
 const CLIENT_ID: Key = Key::new("client_id", Text, "The client property client.id.");
 const SECURITY: Key = Key::new("security", AMap, "SASL and TLS. TLS and SCRAM need a build with the feature tls.");
+
+const SYNC: Key = Key::new(
+    "sync",
+    WordOrMap(&["per_entry", "group_commit", "periodic"]),
+    "When what was taken is on disk: at once, together with others, or {periodic: TIME}.",
+)
+.default("group_commit");
+const SQL_TYPES: &[&str] = &["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"];
 
 /// In the order of the guide.
 pub(super) const MAPS: &[Map] = &[
@@ -51,6 +60,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("input", AMap, "Where records come from.").required(),
             Key::new("pipeline", AMap, "What happens to records."),
             Key::new("output", AMap, "Where records go.").required(),
+            Key::new("durability", AMap, "A write-ahead log for inputs that cannot be replayed: http and stdin."),
             Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
             Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
             Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words."),
@@ -140,6 +150,70 @@ pub(super) const MAPS: &[Map] = &[
         ],
     },
     Map {
+        kind: "streams.input(http)",
+        doc: "Requests to a server that the stream is.",
+        keys: &[
+            Key::new("address", Text, "Host and port to listen at: 127.0.0.1:8080.").required(),
+            Key::new("path", Text, "The path that takes requests: /events.").required(),
+            Key::new("method", Word(&["POST", "PUT"]), "The method of requests.").default("POST"),
+            Key::new("auth", AMap, "What requests must show."),
+            Key::new("format", Word(&["json", "lines"]), "A body is one JSON value, or one a line.").default("json"),
+            Key::new("max_body", Size, "A larger body is answered with 413."),
+            Key::new("max_waiting", Count, "With more requests that wait, further ones are answered with 429."),
+            Key::new("cors_enabled", Bool, "Only false: requests from pages of other origins are not supported.").default("false"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.input(http).auth(bearer)",
+        doc: "A token.",
+        keys: &[Key::new("token", Text, "The token; take it from the environment: ${VAR}.").required()],
+    },
+    Map {
+        kind: "streams.input(http).auth(basic)",
+        doc: "A name and a password.",
+        keys: &[
+            Key::new("username", Text, "The name.").required(),
+            Key::new("password", Text, "The password; take it from the environment: ${VAR}.").required(),
+        ],
+    },
+    Map {
+        kind: "streams.input(stdin)",
+        doc: "The standard input.",
+        keys: &[
+            Key::new("format", Word(&["lines", "text"]), "A JSON value a line, or any text a line.").default("lines"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.durability",
+        doc: "A write-ahead log: what an input has taken is on disk before the sender is told so.",
+        keys: &[
+            Key::new("enabled", Bool, "Whether there is one.").default("true"),
+            Key::new("path", Text, "Its folder, relative to the pipeline file; of this stream alone."),
+            SYNC,
+            Key::new("max_bytes", Size, "With so much in it the input takes no more."),
+            Key::new("backend", AMap, "Another form of path and sync."),
+        ],
+    },
+    Map {
+        kind: "streams.durability.backend(local)",
+        doc: "A folder on this machine.",
+        keys: &[Key::new("path", Text, "The folder."), SYNC],
+    },
+    Map {
+        kind: "*.sync",
+        doc: "At times: what came since the last one can be lost with the machine.",
+        keys: &[Key::new("periodic", DurationOrMap, "The time between two syncs.").required()],
+    },
+    Map {
+        kind: "*.sync.periodic",
+        doc: "A time.",
+        keys: &[Key::new("secs", Number, "Seconds.").default("0"), Key::new("nanos", Number, "Nanoseconds.").default("0")],
+    },
+    Map {
         kind: "streams.pipeline",
         doc: "What happens to records.",
         keys: &[
@@ -195,6 +269,47 @@ pub(super) const MAPS: &[Map] = &[
         kind: "streams.output(kafka).key(expr)",
         doc: "A key from the record.",
         keys: &[Key::new("expr", Text, "A field's name (customer.id), or VRL: a string, an integer or null.").required()],
+    },
+    Map {
+        kind: "streams.output(sql)",
+        doc: "Rows in a table of SQLite or PostgreSQL, in one transaction with the positions.",
+        keys: &[
+            Key::new("output_type", AMap, "The database.").required(),
+            Key::new("table_name", Text, "The table, or SCHEMA.TABLE.").required(),
+            Key::new("mode", Word(&["insert", "upsert"]), "Whether a row with the same key is replaced.").default("insert"),
+            Key::new("key", Names, "Columns of the primary key or another unique index, for an upsert."),
+            Key::new("columns", Columns(SQL_TYPES), "Columns and their types; without it those of the table."),
+            Key::new("create_table", Bool, "Creates the table where it is missing.").default("false"),
+            Key::new("positions_table", Text, "The table that keeps the positions.").default("wattle_positions"),
+            Key::new("positions_id", Text, "Whose rows in it are ours; the consumer group unless given."),
+            Key::new("retry_for", Duration, "How long a database that is away is tried again.").default("300s"),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(sqlite)",
+        doc: "A file.",
+        keys: &[Key::new("path", Text, "The file, relative to the pipeline file.").required()],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(postgres)",
+        doc: "A server.",
+        keys: &[
+            Key::new("uri", Text, "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with the password from the environment: ${VAR}.")
+                .required(),
+            Key::new("ssl", AMap, "Only ssl_mode: disable, allow or prefer: TLS is not built in."),
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).output_type(postgres).ssl",
+        doc: "TLS, which is not built in.",
+        keys: &[
+            Key::new("ssl_mode", Text, "disable, allow or prefer."),
+            Key::new("root_cert", Text, "Not built in."),
+            Key::new("client_cert", Text, "Not built in."),
+            Key::new("client_key", Text, "Not built in."),
+        ],
     },
     Map {
         kind: "streams.output(stdout)",

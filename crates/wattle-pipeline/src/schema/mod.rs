@@ -49,6 +49,12 @@ enum Form {
     Free,
     /// The same with values that may be structures.
     FreeJson,
+    /// One of these, or a map whose keys are in a table.
+    WordOrMap(&'static [&'static str]),
+    /// A time, or such a map.
+    DurationOrMap,
+    /// Names, or a map from names to one of these or to `type` and `field`.
+    Columns(&'static [&'static str]),
 }
 
 /// One key of a map.
@@ -135,15 +141,14 @@ fn object(place: &str, word: Option<&str>, map: &Map) -> Value {
 fn property(place: &str, key: &Key) -> Value {
     let child = if place.is_empty() { key.name.to_owned() } else { format!("{place}.{}", key.name) };
     let text = json!({"type": ["string", "number", "boolean"]});
+    let duration = json!({"type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)", "examples": ["100ms", "5s", "2m", "1h"]});
     let or_variable = |form: Value| json!({"anyOf": [form, {"$ref": "#/$defs/variable"}]});
     let mut schema = match key.form {
         Form::Text => text,
         Form::Bool => or_variable(json!({"type": "boolean"})),
         Form::Count => or_variable(json!({"type": "integer", "minimum": 1})),
         Form::Number => or_variable(json!({"type": "integer", "minimum": 0})),
-        Form::Duration => or_variable(
-            json!({"type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)", "examples": ["100ms", "5s", "2m", "1h"]}),
-        ),
+        Form::Duration => or_variable(duration),
         Form::Size => or_variable(
             json!({"type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB)$", "examples": ["512B", "64KiB", "8MiB"]}),
         ),
@@ -155,6 +160,13 @@ fn property(place: &str, key: &Key) -> Value {
         Form::TextOrMap => json!({"anyOf": [text, at(&child)]}),
         Form::Free => json!({"type": ["object", "null"], "additionalProperties": text}),
         Form::FreeJson => json!({"type": ["object", "null"]}),
+        Form::WordOrMap(words) => or_variable(json!({"anyOf": [{"enum": words}, at(&child)]})),
+        Form::DurationOrMap => or_variable(json!({"anyOf": [duration, at(&child)]})),
+        Form::Columns(types) => {
+            let column = json!({"type": "object", "properties": {"type": {"enum": types}, "field": text}, "additionalProperties": false});
+            let columns = json!({"anyOf": [{"enum": types}, {"type": "null"}, column]});
+            json!({"anyOf": [{"type": "string"}, {"type": "array", "items": text}, {"type": "object", "additionalProperties": columns}]})
+        }
     };
     schema["description"] = key.doc.into();
     if let Some(default) = key.default {

@@ -199,26 +199,12 @@ fn kinds() -> String {
 enum Type {
     Sqlite,
     Postgres,
-    Unsupported,
 }
 
 fn database(field: &Field, surroundings: &Surroundings) -> Option<Database> {
     let mut map = Map::of(field)?;
     let kind = map.required("type", "needs type: sqlite or type: postgres")?;
-    let word = kind.word(&[
-        ("sqlite", Type::Sqlite),
-        ("postgres", Type::Postgres),
-        ("mysql", Type::Unsupported),
-        ("mariadb", Type::Unsupported),
-        ("mssql", Type::Unsupported),
-        ("oracle", Type::Unsupported),
-        ("duckdb", Type::Unsupported),
-    ])?;
-    let database = match word {
-        Type::Unsupported => {
-            kind.problem("is a database that wattle does not write to; use postgres or sqlite");
-            return None;
-        }
+    let database = match kind.word(&[("sqlite", Type::Sqlite), ("postgres", Type::Postgres)])? {
         Type::Sqlite => {
             built(&kind, "sqlite", cfg!(feature = "sqlite"));
             let name = map.required("path", "needs the path of the database's file").and_then(|field| field.name());
@@ -256,7 +242,7 @@ fn no_tls(field: &Field) {
         }
     }
     for key in ["root_cert", "client_cert", "client_key"] {
-        if let Some(field) = map.get_filled(key) {
+        if let Some(field) = map.get_filled(key).filter(|field| field.string().is_some()) {
             field.problem(TLS);
         }
     }

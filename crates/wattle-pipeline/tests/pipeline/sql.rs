@@ -37,8 +37,11 @@ fn the_predecessors_forms_are_accepted_and_other_databases_refused_by_name() {
     accepted(&of("{type: postgres, uri: 'postgresql://db/shop', ssl: {ssl_mode: disable}}"));
     accepted(&of("{type: postgres, uri: 'postgres://db/shop', ssl: }"));
     for (output_type, parts) in [
-        ("{type: mysql, uri: 'mysql://db/shop'}", ["output_type.type", "does not write to; use postgres or sqlite"]),
-        ("{type: duckdb, path: a}", ["output_type.type", "does not write to"]),
+        (
+            "{type: mysql, uri: 'mysql://db/shop'}",
+            ["output_type.type", "mysql is not supported: use postgres or sqlite"],
+        ),
+        ("{type: duckdb, path: a}", ["output_type.type", "duckdb is not supported"]),
         ("{type: postgres, uri: 'postgres://db/shop', ssl: {ssl_mode: require}}", ["ssl.ssl_mode", "TLS"]),
         ("{type: postgres, uri: 'postgres://db/shop?sslmode=verify-full'}", ["output_type.uri", "TLS"]),
         ("{type: postgres, uri: 'mysql://me:secret@db/shop'}", ["output_type.uri", "begin with postgres://"]),
