@@ -35,11 +35,6 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("streams.buffer", "sliding_window", WINDOWS),
     ("streams.buffer", "session_window", WINDOWS),
     ("streams.buffer", "join", "joins come later; use a stage in Rust with state"),
-    ("streams.output(sql).output_type", "mysql", DATABASES),
-    ("streams.output(sql).output_type", "mariadb", DATABASES),
-    ("streams.output(sql).output_type", "mssql", DATABASES),
-    ("streams.output(sql).output_type", "oracle", DATABASES),
-    ("streams.output(sql).output_type", "duckdb", DATABASES),
     (
         "streams.pipeline.processors",
         "sql",
@@ -55,6 +50,11 @@ const TYPES: &[(&str, &str, &str)] = &[
     (CODEC, "debezium_json", "values are JSON: read .payload in a vrl processor, and remove codec"),
     (CODEC, "schema_registry", "values are JSON; write a stage in Rust for other formats"),
     ("*output(kafka).topic", "expr", "a topic that is computed for each record; give its name: topic: NAME"),
+    ("streams.output(sql).output_type", "mysql", DATABASES),
+    ("streams.output(sql).output_type", "mariadb", DATABASES),
+    ("streams.output(sql).output_type", "mssql", DATABASES),
+    ("streams.output(sql).output_type", "oracle", DATABASES),
+    ("streams.output(sql).output_type", "duckdb", DATABASES),
     ("streams.input(file).input_type", "avro", LINES),
     ("streams.input(file).input_type", "arrow", LINES),
     ("streams.input(file).input_type", "csv", LINES),
@@ -106,9 +106,9 @@ const CODEC: &str = "*.codec";
 const CODEC_JSON: &str = "*.codec(json)";
 const ERRORS: &str = "streams.error_output(kafka)";
 const TOGETHER: &str = "failed records are written together with the output, by its keys; remove it";
-const DATABASES: &str = "use postgres or sqlite";
 const WINDOWS: &str =
     "windows come later; a memory buffer merges batches, and a stage in Rust with timers can be a window";
+const DATABASES: &str = "rows go to a postgres or a sqlite";
 const LINES: &str = "a file holds one JSON value a line; convert it first";
 const NO_API: &str = "Wattle has no control API; remove it, and change a pipeline by its file and a restart";
 const NO_HUB: &str = "Wattle has no hub; remove it, and start the same file on every machine: Kafka divides the work";

@@ -1,8 +1,8 @@
 //! Every map of a pipeline file, with its keys as an editor shows them.
 
 use super::Form::{
-    Bool, Columns, Count, Duration, DurationOrMap, Free, FreeJson, Json, List, Map as AMap, Names, Number, Size, Text,
-    TextOrMap, Word, WordOrMap,
+    Bool, Count, Duration, DurationOrMap, Free, FreeJson, Json, List, Map as AMap, Names, NamesOrMaps, Number, Size,
+    Text, TextOrMap, Word, WordOrMap,
 };
 use super::{Key, Map};
 
@@ -24,11 +24,10 @@ const SECURITY: Key = Key::new("security", AMap, "SASL and TLS. TLS and SCRAM ne
 
 const SYNC: Key = Key::new(
     "sync",
-    WordOrMap(&["per_entry", "group_commit", "periodic"]),
-    "When what was taken is on disk: at once, together with others, or {periodic: TIME}.",
+    WordOrMap(&["per_entry", "group_commit"]),
+    "When a record counts as accepted: on the disk by a sync of its own, on the disk by one that several share, or {periodic: 1s}.",
 )
 .default("group_commit");
-const SQL_TYPES: &[&str] = &["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"];
 
 /// In the order of the guide.
 pub(super) const MAPS: &[Map] = &[
@@ -60,8 +59,8 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("input", AMap, "Where records come from.").required(),
             Key::new("pipeline", AMap, "What happens to records."),
             Key::new("output", AMap, "Where records go.").required(),
-            Key::new("durability", AMap, "A write-ahead log for inputs that cannot be replayed: http and stdin."),
             Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
+            Key::new("durability", AMap, "A write-ahead log, for inputs that cannot be read again: http and stdin."),
             Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
             Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words."),
             Key::new("grace_period", Duration, "Time for a clean stop. Kafka inputs only.").default("30s"),
@@ -151,15 +150,15 @@ pub(super) const MAPS: &[Map] = &[
     },
     Map {
         kind: "streams.input(http)",
-        doc: "Requests to a server that the stream is.",
+        doc: "A server: each request brings records, and is answered when they are safe.",
         keys: &[
-            Key::new("address", Text, "Host and port to listen at: 127.0.0.1:8080.").required(),
-            Key::new("path", Text, "The path that takes requests: /events.").required(),
-            Key::new("method", Word(&["POST", "PUT"]), "The method of requests.").default("POST"),
-            Key::new("auth", AMap, "What requests must show."),
-            Key::new("format", Word(&["json", "lines"]), "A body is one JSON value, or one a line.").default("json"),
-            Key::new("max_body", Size, "A larger body is answered with 413."),
-            Key::new("max_waiting", Count, "With more requests that wait, further ones are answered with 429."),
+            Key::new("address", Text, "Where it listens, host:port. Port 0 is any that is free, which the log names.").required(),
+            Key::new("path", Text, "The path of the requests: /events.").required(),
+            Key::new("method", Word(&["POST", "PUT"]), "The method of the requests.").default("POST"),
+            Key::new("auth", AMap, "What a request has to show."),
+            Key::new("format", Word(&["json", "lines"]), "The body is one JSON value, or one a line.").default("json"),
+            Key::new("max_body", Size, "The longest body.").default("1MiB"),
+            Key::new("max_waiting", Count, "Requests that may wait for their answer at once; more get 429.").default("500"),
             Key::new("cors_enabled", Bool, "Only false: requests from pages of other origins are not supported.").default("false"),
             NAME,
             CODEC,
@@ -167,46 +166,46 @@ pub(super) const MAPS: &[Map] = &[
     },
     Map {
         kind: "streams.input(http).auth(bearer)",
-        doc: "A token.",
+        doc: "Authorization: Bearer TOKEN.",
         keys: &[Key::new("token", Text, "The token; take it from the environment: ${VAR}.").required()],
     },
     Map {
         kind: "streams.input(http).auth(basic)",
-        doc: "A name and a password.",
+        doc: "Authorization: Basic, with a user and a password.",
         keys: &[
-            Key::new("username", Text, "The name.").required(),
+            Key::new("username", Text, "The user.").required(),
             Key::new("password", Text, "The password; take it from the environment: ${VAR}.").required(),
         ],
     },
     Map {
         kind: "streams.input(stdin)",
-        doc: "The standard input.",
+        doc: "Lines of the standard input.",
         keys: &[
-            Key::new("format", Word(&["lines", "text"]), "A JSON value a line, or any text a line.").default("lines"),
+            Key::new("format", Word(&["lines", "text"]), "Each line is a JSON value, or a record as it is.").default("lines"),
             NAME,
             CODEC,
         ],
     },
     Map {
         kind: "streams.durability",
-        doc: "A write-ahead log: what an input has taken is on disk before the sender is told so.",
+        doc: "A write-ahead log: what was accepted is on the disk before its sender is told so.",
         keys: &[
             Key::new("enabled", Bool, "Whether there is one.").default("true"),
-            Key::new("path", Text, "Its folder, relative to the pipeline file; of this stream alone."),
+            Key::new("path", Text, "Its folder, relative to the pipeline file. One stream of one process has it."),
             SYNC,
-            Key::new("max_bytes", Size, "With so much in it the input takes no more."),
+            Key::new("max_bytes", Size, "The most bytes on disk; above that nothing is accepted until older records are processed.").default("1GiB"),
             Key::new("backend", AMap, "Another form of path and sync."),
         ],
     },
     Map {
         kind: "streams.durability.backend(local)",
-        doc: "A folder on this machine.",
-        keys: &[Key::new("path", Text, "The folder."), SYNC],
+        doc: "A folder on a disk.",
+        keys: &[Key::new("path", Text, "The folder, relative to the pipeline file."), SYNC],
     },
     Map {
         kind: "*.sync",
-        doc: "At times: what came since the last one can be lost with the machine.",
-        keys: &[Key::new("periodic", DurationOrMap, "The time between two syncs.").required()],
+        doc: "A sync now and then.",
+        keys: &[Key::new("periodic", DurationOrMap, "The time between two syncs: what a loss of power can take.").required()],
     },
     Map {
         kind: "*.sync.periodic",
@@ -272,43 +271,54 @@ pub(super) const MAPS: &[Map] = &[
     },
     Map {
         kind: "streams.output(sql)",
-        doc: "Rows in a table of SQLite or PostgreSQL, in one transaction with the positions.",
+        doc: "Rows in a table, exactly once: they commit with the positions, in one transaction of the database.",
         keys: &[
             Key::new("output_type", AMap, "The database.").required(),
-            Key::new("table_name", Text, "The table, or SCHEMA.TABLE.").required(),
-            Key::new("mode", Word(&["insert", "upsert"]), "Whether a row with the same key is replaced.").default("insert"),
-            Key::new("key", Names, "Columns of the primary key or another unique index, for an upsert."),
-            Key::new("columns", Columns(SQL_TYPES), "Columns and their types; without it those of the table."),
-            Key::new("create_table", Bool, "Creates the table where it is missing.").default("false"),
-            Key::new("positions_table", Text, "The table that keeps the positions.").default("wattle_positions"),
-            Key::new("positions_id", Text, "Whose rows in it are ours; the consumer group unless given."),
-            Key::new("retry_for", Duration, "How long a database that is away is tried again.").default("300s"),
+            Key::new("table_name", Text, "TABLE or SCHEMA.TABLE; case counts.").required(),
+            Key::new("mode", Word(&["insert", "upsert"]), "A row for each record, or a row for each key.").default("insert"),
+            Key::new("key", Names, "Columns of the primary key or of another unique index: needed with mode: upsert."),
+            Key::new("columns", NamesOrMaps, "Columns that are written, from the members of their names unless field says another one. Without it every member has to have its column."),
+            Key::new("create_table", Bool, "Creates the table where it is missing; needs columns with types.").default("false"),
+            Key::new("positions_table", Text, "Where the positions are; created where it is missing.").default("wattle_positions"),
+            Key::new("positions_id", Text, "Names the stream there; the consumer_group of a kafka input, and needed with others."),
+            Key::new("retry_for", Duration, "How long a database that is away is tried again before the stream stops.").default("5m"),
             NAME,
             CODEC,
         ],
     },
     Map {
         kind: "streams.output(sql).output_type(sqlite)",
-        doc: "A file.",
-        keys: &[Key::new("path", Text, "The file, relative to the pipeline file.").required()],
+        doc: "SQLite.",
+        keys: &[Key::new("path", Text, "The database's file, relative to the pipeline file.").required()],
     },
     Map {
         kind: "streams.output(sql).output_type(postgres)",
-        doc: "A server.",
+        doc: "PostgreSQL, without TLS.",
         keys: &[
-            Key::new("uri", Text, "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with the password from the environment: ${VAR}.")
-                .required(),
-            Key::new("ssl", AMap, "Only ssl_mode: disable, allow or prefer: TLS is not built in."),
+            Key::new("uri", Text, "postgres://USER:PASSWORD@HOST:PORT/DATABASE; take the password from the environment: ${VAR}.").required(),
+            Key::new("ssl", AMap, "Accepted where it asks for no TLS."),
         ],
     },
     Map {
         kind: "streams.output(sql).output_type(postgres).ssl",
-        doc: "TLS, which is not built in.",
+        doc: "Connections are without TLS.",
         keys: &[
             Key::new("ssl_mode", Text, "disable, allow or prefer."),
-            Key::new("root_cert", Text, "Not built in."),
-            Key::new("client_cert", Text, "Not built in."),
-            Key::new("client_key", Text, "Not built in."),
+            Key::new("root_cert", Text, "Has to be left empty."),
+            Key::new("client_cert", Text, "Has to be left empty."),
+            Key::new("client_key", Text, "Has to be left empty."),
+        ],
+    },
+    Map {
+        kind: "streams.output(sql).columns.*",
+        doc: "A column.",
+        keys: &[
+            Key::new(
+                "as",
+                Word(&["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"]),
+                "What it holds.",
+            ),
+            Key::new("field", Text, "The member of the record that it takes."),
         ],
     },
     Map {

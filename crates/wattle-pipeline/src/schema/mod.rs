@@ -45,16 +45,16 @@ enum Form {
     List,
     /// A text, or such a map.
     TextOrMap,
+    /// Names, or a map with free names for words or for maps whose keys are in a table.
+    NamesOrMaps,
+    /// A time, or such a map.
+    DurationOrMap,
+    /// One of these, or such a map.
+    WordOrMap(&'static [&'static str]),
     /// A map with free names for texts.
     Free,
     /// The same with values that may be structures.
     FreeJson,
-    /// One of these, or a map whose keys are in a table.
-    WordOrMap(&'static [&'static str]),
-    /// A time, or such a map.
-    DurationOrMap,
-    /// Names, or a map from names to one of these or to `type` and `field`.
-    Columns(&'static [&'static str]),
 }
 
 /// One key of a map.
@@ -141,14 +141,13 @@ fn object(place: &str, word: Option<&str>, map: &Map) -> Value {
 fn property(place: &str, key: &Key) -> Value {
     let child = if place.is_empty() { key.name.to_owned() } else { format!("{place}.{}", key.name) };
     let text = json!({"type": ["string", "number", "boolean"]});
-    let duration = json!({"type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)", "examples": ["100ms", "5s", "2m", "1h"]});
     let or_variable = |form: Value| json!({"anyOf": [form, {"$ref": "#/$defs/variable"}]});
     let mut schema = match key.form {
         Form::Text => text,
         Form::Bool => or_variable(json!({"type": "boolean"})),
         Form::Count => or_variable(json!({"type": "integer", "minimum": 1})),
         Form::Number => or_variable(json!({"type": "integer", "minimum": 0})),
-        Form::Duration => or_variable(duration),
+        Form::Duration => or_variable(duration()),
         Form::Size => or_variable(
             json!({"type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB)$", "examples": ["512B", "64KiB", "8MiB"]}),
         ),
@@ -158,21 +157,25 @@ fn property(place: &str, key: &Key) -> Value {
         Form::Map => json!({"anyOf": [at(&child), {"type": "null"}]}),
         Form::List => json!({"type": ["array", "null"], "items": at(&child)}),
         Form::TextOrMap => json!({"anyOf": [text, at(&child)]}),
+        Form::NamesOrMaps => json!({"anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": text, "minItems": 1},
+            {"type": "object", "additionalProperties": {"anyOf": [{"type": ["string", "null"]}, at(&format!("{child}.*"))]}},
+        ]}),
+        Form::DurationOrMap => or_variable(json!({"anyOf": [duration(), at(&child)]})),
+        Form::WordOrMap(words) => or_variable(json!({"anyOf": [{"enum": words_of(words)}, at(&child)]})),
         Form::Free => json!({"type": ["object", "null"], "additionalProperties": text}),
         Form::FreeJson => json!({"type": ["object", "null"]}),
-        Form::WordOrMap(words) => or_variable(json!({"anyOf": [{"enum": words}, at(&child)]})),
-        Form::DurationOrMap => or_variable(json!({"anyOf": [duration, at(&child)]})),
-        Form::Columns(types) => {
-            let column = json!({"type": "object", "properties": {"type": {"enum": types}, "field": text}, "additionalProperties": false});
-            let columns = json!({"anyOf": [{"enum": types}, {"type": "null"}, column]});
-            json!({"anyOf": [{"type": "string"}, {"type": "array", "items": text}, {"type": "object", "additionalProperties": columns}]})
-        }
     };
     schema["description"] = key.doc.into();
     if let Some(default) = key.default {
         schema["default"] = serde_json::from_str(default).unwrap_or_else(|_| default.into());
     }
     schema
+}
+
+fn duration() -> Value {
+    json!({"type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)", "examples": ["100ms", "5s", "2m", "1h"]})
 }
 
 /// The words, and numbers among them as numbers too: `acks: 1`.

@@ -69,16 +69,11 @@ fn local<'a>(field: &Field<'a>) -> Option<Map<'a>> {
 /// `per_entry`, `group_commit`, or `{periodic: 1s}`, where the time may be `{secs: 1, nanos: 0}`.
 fn sync_mode(field: &Field) -> Option<SyncMode> {
     if !field.is_structure() {
-        let words = [
-            ("per_entry", Some(SyncMode::PerEntry)),
-            ("group_commit", Some(SyncMode::GroupCommit)),
-            ("periodic", None),
-        ];
-        let mode = field.word(&words)?;
-        if mode.is_none() {
-            field.problem("periodic needs the time between two syncs: sync: {periodic: 1s}");
+        if field.scalar().is_some_and(|scalar| scalar.text == "periodic") {
+            field.problem("needs the time between two syncs: sync: {periodic: 1s}");
+            return None;
         }
-        return mode;
+        return field.word(&[("per_entry", SyncMode::PerEntry), ("group_commit", SyncMode::GroupCommit)]);
     }
     let mut map = Map::of(field)?;
     let time = map

@@ -242,7 +242,9 @@ fn no_tls(field: &Field) {
         }
     }
     for key in ["root_cert", "client_cert", "client_key"] {
-        if let Some(field) = map.get_filled(key).filter(|field| field.string().is_some()) {
+        if let Some(field) = map.get_filled(key)
+            && field.string().is_some()
+        {
             field.problem(TLS);
         }
     }
@@ -279,7 +281,7 @@ fn table(field: &Field) -> Option<String> {
     Some(name)
 }
 
-/// A list of names, or a map: `NAME: TYPE`, or `NAME: {type: TYPE, field: MEMBER}`.
+/// A list of names, or a map: `NAME: TYPE`, or `NAME: {as: TYPE, field: MEMBER}`.
 fn columns(field: &Field) -> Vec<ColumnSpec> {
     if matches!(field.node.value, Value::List(_)) {
         let names = field.names().into_iter().map(|name| name.value);
@@ -306,7 +308,7 @@ fn column(name: &str, field: &Field) -> Option<ColumnSpec> {
         return Some(spec(None, Some(field.word(&Kind::ALL)?)));
     }
     let mut map = Map::of(field)?;
-    let kind = map.get("type").and_then(|field| field.word(&Kind::ALL));
+    let kind = map.get("as").and_then(|field| field.word(&Kind::ALL));
     let member = map.get("field").and_then(|field| field.name());
     map.finish();
     Some(spec(member, kind))

@@ -96,7 +96,7 @@ fn mistakes_of_a_log_are_named() {
     for (durability, parts) in [
         ("sync: group_commit", ["durability.path", "needs a path"]),
         ("path: ' '", ["durability.path", "needs a path"]),
-        ("path: w, sync: sometimes", ["durability.sync", "per_entry, group_commit, periodic"]),
+        ("path: w, sync: sometimes", ["durability.sync", "per_entry, group_commit"]),
         ("path: w, sync: periodic", ["durability.sync", "sync: {periodic: 1s}"]),
         ("path: w, sync: {periodic: 0s}", ["durability.sync.periodic", "must not be zero"]),
         ("path: w, sync: {periodic: {secs: -1}}", ["durability.sync.periodic.secs", "from 0 on"]),

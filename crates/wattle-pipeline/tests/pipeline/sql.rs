@@ -39,7 +39,7 @@ fn the_predecessors_forms_are_accepted_and_other_databases_refused_by_name() {
     for (output_type, parts) in [
         (
             "{type: mysql, uri: 'mysql://db/shop'}",
-            ["output_type.type", "mysql is not supported: use postgres or sqlite"],
+            ["output_type.type", "mysql is not supported: rows go to a postgres or a sqlite"],
         ),
         ("{type: duckdb, path: a}", ["output_type.type", "duckdb is not supported"]),
         ("{type: postgres, uri: 'postgres://db/shop', ssl: {ssl_mode: require}}", ["ssl.ssl_mode", "TLS"]),
@@ -75,7 +75,7 @@ fn keys_that_do_not_go_together_are_refused_with_the_remedy() {
     accepted(&stream(KAFKA_IN, &format!("{SQLITE}, create_table: true, columns: {{id: integer}}, key: id")));
     accepted(&stream(
         KAFKA_IN,
-        &format!("{SQLITE}, columns: {{id: {{type: integer, field: number}}, name: {{field: n}}, x: }}"),
+        &format!("{SQLITE}, columns: {{id: {{as: integer, field: number}}, name: {{field: n}}, x: }}"),
     ));
 }
 

@@ -142,9 +142,8 @@ mod tests {
     #[test]
     fn patience_ends_and_a_fenced_source_too() {
         let (metrics, stop) = (Metrics::default(), Stop::new());
-        let mut sink = Told::default();
-        sink.commits = [Err(again()), Err(SinkFailure::Fenced("taken over".to_owned()))].into();
-        sink.opened = [Err(again())].into();
+        let commits = [Err(again()), Err(SinkFailure::Fenced("taken over".to_owned()))].into();
+        let mut sink = Told { commits, opened: [Err(again())].into(), ..Told::default() };
         let mut lane = SinkLane::new("s", &mut sink, ("file:x".into(), 0), &metrics);
         assert!(matches!(lane.start(&stop), Err(Error::Sink { .. })));
         let (batch, mut output) = (Batch::new(vec![String::new()]), Output::default());

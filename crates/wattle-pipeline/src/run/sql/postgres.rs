@@ -75,6 +75,10 @@ impl Postgres {
     fn with<T>(&mut self, work: impl AsyncFnOnce(&mut Session, &Target) -> Result<T, Failed>) -> Result<T, Failed> {
         let Postgres { target, config, runtime, name, session } = self;
         let result = runtime.block_on(async {
+            // The connection has its turns here alone: it may have been ended since the last call, and notices now.
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
             let session = match &mut *session {
                 Some(session) if !session.client.is_closed() => session,
                 none => none.insert(bounded(2 * CONNECT, connect(config, target, name)).await?),
