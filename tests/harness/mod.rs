@@ -2,7 +2,8 @@
 //!
 //! `context` starts the brokers and the binary under test once; a promise gets a `room`: a kind of broker, a `mode`, its own names and
 //! folder. `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what a broker holds (`members`
-//! at its groups, `wire` at what no client offers), and `ledger` judges it; `proxy` holds a client's requests back; `http` is a client of inputs, and `postgres` a database; `watchdog` ends
+//! at its groups, `wire` at what no client offers), and `ledger` judges it; `proxy` holds a client's requests back; `http` is a client of inputs, `receiver` what
+//! outputs of type `http` write to, and `postgres` a database; `watchdog` ends
 //! everything even if this process is killed.
 
 pub(crate) mod broker;
@@ -18,6 +19,7 @@ pub(crate) mod ports;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod proxy;
+pub(crate) mod receiver;
 pub(crate) mod room;
 pub(crate) mod table;
 pub(crate) mod transaction;

@@ -1,5 +1,6 @@
 //! A process, mostly a `wattle`: spawned, watched, signalled.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -94,6 +95,17 @@ impl Process {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).expect("a pid fits");
         kill(Pid::from_raw(pid), signal).expect("the process is there");
+    }
+
+    /// SIGSTOP; returns when every thread has stopped, the last perhaps behind a call that it was in.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'));
+        wait_until("every thread is stopped", PATIENCE, || {
+            let tasks = fs::read_dir(&tasks).expect("its threads");
+            tasks.flatten().all(|task| fs::read_to_string(task.path().join("stat")).is_ok_and(is_stopped))
+        });
     }
 
     /// `kill -9`; whether it was still running.

@@ -83,6 +83,13 @@ promises! {
         a_record_that_cannot_be_processed_stops_its_stream_and_is_named,
         a_record_that_cannot_be_processed_moves_to_the_error_topic,
         a_stream_that_fails_ends_the_process;
+    routing (each scope):
+        a_record_and_its_ways_are_one_transaction_over_kills,
+        a_topic_that_is_not_listed_is_refused_with_the_record;
+    post:
+        kills_of_a_process_that_posts_lose_nothing_and_its_repetitions_have_the_same_key,
+        a_receiver_that_is_away_is_waited_for_and_readiness_says_so,
+        a_record_that_a_receiver_refuses_moves_aside_or_stops_its_stream;
     source (each scope):
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,

@@ -6,6 +6,7 @@ use nix::sys::signal::Signal;
 
 use super::cursor::lines;
 use crate::harness::ledger::records;
+use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::table::{Database, Sqlite, TableStream};
 use crate::harness::wait::{PATIENCE, wait_until};
@@ -38,12 +39,11 @@ pub(super) fn over_kills(room: &Room, database: &dyn Database) {
     wait_until("all rows are written", 3 * PATIENCE, || database.count() >= total);
     database.assert_exact(0..total);
     group.wait_drained(&[&input], PATIENCE);
-    processes.iter_mut().for_each(crate::harness::process::Process::stop_cleanly);
+    processes.iter_mut().for_each(Process::stop_cleanly);
     assert!(room.run_with(&stream, &["--drain"]).wait_exit(PATIENCE) == 0, "nothing is left to do");
     database.assert_exact(0..total);
 }
 
-/// Stopped between two transactions: in one it would hold the only lock.
 pub(super) fn a_stopped_process_writes_no_rows_to_sqlite_when_it_goes_on(room: &Room) {
     let database = Sqlite::new(room);
     let input = room.topic("in", 2);
@@ -52,14 +52,7 @@ pub(super) fn a_stopped_process_writes_no_rows_to_sqlite_when_it_goes_on(room: &
     let stream = TableStream::new(room, &[&input], &database);
     let mut old = room.run(&stream);
     wait_until("it writes", PATIENCE, || database.count() > 500);
-    wait_until("it is frozen between two transactions", PATIENCE, || {
-        old.signal(Signal::SIGSTOP);
-        let free = database.is_free();
-        if !free {
-            old.signal(Signal::SIGCONT);
-        }
-        free
-    });
+    freeze_between_transactions(&mut old, &database);
     let frozen = database.count();
     let mut new = room.run(&stream);
     wait_until("the new process goes on", PATIENCE, || database.count() > frozen + 2000);
@@ -99,22 +92,32 @@ pub(super) fn a_file_is_written_to_sqlite_once_over_kills(room: &Room) {
     assert_eq!(process.wait_exit(PATIENCE), 0);
     assert!(process.says(&["0 new records"]), "log: {}", process.stderr());
     // A process that is started later takes the file over.
-    std::fs::write(&file, lines(0..total + 20_000)).unwrap();
+    let more = total + 40_000;
+    std::fs::write(&file, lines(0..more)).unwrap();
     let mut old = room.run(&stream);
     wait_until("it goes on", PATIENCE, || database.count() > total);
-    old.signal(Signal::SIGSTOP);
-    if database.is_free() && database.count() < total + 20_000 {
-        let mut new = room.run(&stream);
-        assert_eq!(new.wait_exit(PATIENCE), 0, "log: {}", new.stderr());
-        old.signal(Signal::SIGCONT);
-        assert_eq!(old.wait_exit(PATIENCE), 1, "it is told");
-        assert!(old.says(&["W0030", "taken over"]), "log: {}", old.stderr());
-    } else {
-        old.signal(Signal::SIGCONT);
-        assert_eq!(old.wait_exit(PATIENCE), 0, "log: {}", old.stderr());
-    }
-    database.assert_exact(0..total + 20_000);
+    freeze_between_transactions(&mut old, &database);
+    assert!(database.count() < more, "frozen with lines to come");
+    let mut new = room.run(&stream);
+    assert_eq!(new.wait_exit(PATIENCE), 0, "log: {}", new.stderr());
+    old.signal(Signal::SIGCONT);
+    assert_eq!(old.wait_exit(PATIENCE), 1, "it is told");
+    assert!(old.says(&["W0030", "taken over"]), "log: {}", old.stderr());
+    database.assert_exact(0..more);
     std::fs::remove_file(&file).unwrap();
+}
+
+/// In one it would hold the only lock.
+fn freeze_between_transactions(process: &mut Process, database: &Sqlite) {
+    wait_until("it is frozen between two transactions", PATIENCE, || {
+        assert!(process.is_running(), "it ended before it could be frozen: {}", process.stderr());
+        process.freeze();
+        let free = database.is_free();
+        if !free {
+            process.signal(Signal::SIGCONT);
+        }
+        free
+    });
 }
 
 pub(super) fn rows_that_sqlite_refuses_go_to_the_error_topic_or_stop_the_stream(room: &Room) {

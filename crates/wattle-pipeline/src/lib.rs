@@ -3,6 +3,7 @@
 //! # Layout
 //! `yaml` (text → nodes with places → typed values) → `spec` (values → checked streams) → `plan` (what will run, and its
 //! guarantee) → `chain` (processors: compiled by the plan, run by the tasks) → `run` (threads, sources, sinks, draining).
+//! `http` is the server of those who are asked by others.
 
 mod arkflow;
 mod cases;

@@ -5,10 +5,11 @@ use std::fmt;
 use std::path::Path;
 
 use crate::cases::{self, Case};
+use crate::chain::Route;
 use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, EMBEDDED, Input, Logging, Output, SqlMode, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings};
 use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
@@ -35,6 +36,7 @@ pub fn plan(text: &str, context: &Context) -> Result<Plan, Problems> {
             streams: file.streams.into_iter().map(StreamPlan).collect(),
             logging: file.logging,
             notes,
+            health: file.health,
             cases: file.cases,
         }),
     }
@@ -83,6 +85,8 @@ pub struct Plan {
     pub logging: Logging,
     /// What is right, and does less or more than its words: what whoever wrote it should know. In the order of their places.
     pub notes: Vec<Problem>,
+    /// Where it answers whether it is well.
+    pub(crate) health: Option<HealthCheck>,
     pub(crate) cases: Vec<Case>,
 }
 
@@ -111,7 +115,7 @@ impl Plan {
             };
             let output = match &mut stream.output {
                 Output::Kafka(output) => Some(&mut output.brokers),
-                Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
+                _ => None,
             };
             let errors = stream.error_output.as_mut().map(|errors| &mut errors.brokers);
             for brokers in [input, output, errors].into_iter().flatten().filter(|brokers| **brokers == EMBEDDED) {
@@ -165,17 +169,22 @@ impl StreamPlan {
         steps.push(named(
             output,
             match &self.0.output {
-                Output::Kafka(output) => format!("kafka {}{}", output.topic.value, errors.unwrap_or_default()),
+                Output::Kafka(output) => {
+                    let routes: Vec<_> = output.routes.iter().map(Route::shown).collect();
+                    format!("kafka {}", routes.join(" and "))
+                }
                 Output::Sql(output) => {
                     let verb = if output.mode == SqlMode::Upsert { "upsert" } else { "insert" };
                     let (system, database, table) = (output.system(), output.database_name(), &output.table);
-                    format!("{system} {database}: {verb} {table}{}", errors.unwrap_or_default())
+                    format!("{system} {database}: {verb} {table}")
                 }
+                Output::File(output) => format!("file {}", output.shown),
+                Output::Http(output) => format!("http {}", shown(&output.url)),
                 Output::Stdout { .. } => "stdout".to_owned(),
                 Output::Drop => "drop".to_owned(),
             },
         ));
-        steps.join(" → ")
+        steps.join(" → ") + &errors.unwrap_or_default()
     }
 
     /// The guarantee's level, and why.
@@ -191,7 +200,7 @@ impl StreamPlan {
             }
             Output::Kafka(output) => output.acks.as_ref().map_or("all", |acks| acks.value),
             Output::Sql(_) => return format!("exactly once: {}", guarantee::in_database(&self.0)),
-            Output::Stdout { .. } | Output::Drop => "all",
+            _ => "all",
         };
         let why = guarantee::at_least_once(&self.0);
         match acks {
@@ -211,13 +220,11 @@ impl StreamPlan {
         }
     }
 
-    /// The topic that it writes to, and brokers of its cluster; `None` where the output is no Kafka topic.
+    /// The (first) topic that it writes to, and brokers of its cluster; `None` where the output is no Kafka topic.
     #[must_use]
     pub fn output_topic(&self) -> Option<(&str, &str)> {
-        match &self.0.output {
-            Output::Kafka(output) => Some((&output.topic.value, &output.brokers)),
-            Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
-        }
+        let output = self.0.output.kafka()?;
+        output.topics().next().map(|topic| (topic.value.as_str(), output.brokers.as_str()))
     }
 
     pub(crate) fn input(&self) -> &Input {
@@ -247,11 +254,16 @@ impl StreamPlan {
             link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
         }
         if let Output::Kafka(output) = &self.0.output {
-            link.writes.push((output.topic.value.clone(), output.brokers.clone()));
+            link.writes = output.topics().map(|topic| (topic.value.clone(), output.brokers.clone())).collect();
         }
-        if let Some(errors) = &self.0.error_output {
-            link.writes.push((errors.topic.value.clone(), errors.brokers.clone()));
-        }
+        link.writes
+            .extend(self.0.error_output.iter().map(|output| (output.topic.value.clone(), output.brokers.clone())));
         link
     }
+}
+
+/// A URL without what may be secret in it.
+pub(crate) fn shown(url: &ureq::http::Uri) -> String {
+    let host = url.authority().map(|authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+    format!("{}://{}{}", url.scheme_str().unwrap_or_default(), host.unwrap_or_default(), url.path())
 }

@@ -128,6 +128,12 @@ pub enum Error {
         /// Names topic, partition, size, the input record, and what to do.
         text: String,
     },
+    /// An output that is no Kafka topic did not take a record.
+    #[error("{text}")]
+    Undelivered {
+        /// Names the output, what it said, the input record, and what to do.
+        text: String,
+    },
     /// A position that the topic does not have any more, or not yet.
     #[error(
         "the committed position {position} of {topic}/{partition} is outside of the topic's records ({low} to {high}): {cause}. \
@@ -440,6 +446,7 @@ impl Error {
             Error::PositionsTaken { .. } => "W0030",
             Error::Unfit { .. } => "W0031",
             Error::Sink { .. } => "W0032",
+            Error::Undelivered { .. } => "W0040",
             Error::Panic { .. } => return None,
         })
     }

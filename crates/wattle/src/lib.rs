@@ -47,4 +47,4 @@ pub use stage::{
     StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
 pub use task::{dead_letter, failed_record};
-pub use worker::{Lag, Monitor, PartitionLag, Restore, States, Stop, Worker};
+pub use worker::{Lag, Membership, Monitor, PartitionLag, Restore, States, Stop, Worker};

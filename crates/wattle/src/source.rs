@@ -80,7 +80,7 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| sink.deliver(batch, output).map(|()| Some(Vec::new()));
+    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
     while_open(stage, stop, |stage| {
         let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
         Ok(ended == Ended::AtEnd)
@@ -208,6 +208,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
                 return Ok(Ended::Stopped);
             }
             output.clear();
+            let _open = metrics.open();
             let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
             let Done { until, mut aside, .. } = done.expect("nobody can stop it");
             let mut dead_letters = aside.dead_letters.count;

@@ -1,77 +1,78 @@
-//! Programs of the file → compiled processors. Pure: VRL's own messages become problems at their place in the file.
+//! Programs of the file → compiled scripts. Pure: VRL's own messages become problems at their place in the file.
 
+use vrl::compiler::runtime::{Runtime, Terminate};
 use vrl::compiler::state::ExternalEnv;
-use vrl::compiler::{CompileConfig, Program, compile_with_external};
+use vrl::compiler::{CompileConfig, ExpressionError, Program, TimeZone, compile_with_external};
 use vrl::diagnostic::{Diagnostic, DiagnosticList};
 use vrl::path::{OwnedSegment, OwnedTargetPath, OwnedValuePath, PathPrefix};
-use vrl::prelude::{Collection, KeyString, Kind};
+use vrl::prelude::{Collection, KeyString, Kind, Value};
+use wattle::StageError;
 
-use super::target::{METADATA, READ_ONLY};
+use super::target::{METADATA, READ_ONLY, RecordTarget};
 use crate::problem::{Place, hint};
-use crate::yaml::{Field, Map, Scalar, Style};
+use crate::yaml::{Field, Scalar, Style};
 
 /// VRL's code for an expression that can fail and does not say what happens then.
 const UNHANDLED: usize = 100;
 
-/// A compiled processor.
-pub(crate) struct Processor {
-    pub(super) kind: ProcessorKind,
-    pub(super) program: Program,
+/// A compiled program.
+pub(crate) struct Script {
+    program: Program,
     /// The program's text, to find the line of a failure.
-    pub(super) source: String,
+    source: String,
     /// Whether the program reads or writes `.`; only then is the record decoded.
-    pub(super) uses_value: bool,
-    /// `processors[2]`, for messages.
-    pub(super) name: String,
+    uses_value: bool,
 }
 
+/// What a program may do with the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProcessorKind {
-    Vrl,
-    Filter,
+pub(super) enum Access {
+    Read,
+    Write,
 }
 
-impl Processor {
-    /// What the file calls it.
-    pub(crate) fn type_name(&self) -> &'static str {
-        match self.kind {
-            ProcessorKind::Vrl => "vrl",
-            ProcessorKind::Filter => "filter",
+impl Script {
+    /// Reads and compiles the program behind a key. `text` is the file's.
+    pub(super) fn read(field: &Field, access: Access, text: &str) -> Option<Self> {
+        Script::of(field.name()?, field, access, text)
+    }
+
+    /// Compiles what stands for the text behind a key.
+    pub(super) fn of(source: String, field: &Field, access: Access, text: &str) -> Option<Self> {
+        let program = compile(access, &source, field, text)?;
+        check_metadata(&program, field);
+        let info = program.info();
+        let mut paths = info.target_queries.iter().chain(&info.target_assignments);
+        let uses_value = paths.any(|path| path.prefix == PathPrefix::Event);
+        Some(Script { program, source, uses_value })
+    }
+
+    /// What its last expression can be.
+    pub(super) fn result(&self) -> Kind {
+        self.program.final_type_info().result.kind().clone()
+    }
+
+    /// Runs it over a record. The error is a text with the line.
+    pub(super) fn run(
+        &self,
+        runtime: &mut Runtime,
+        target: &mut RecordTarget<'_>,
+        timezone: &TimeZone,
+    ) -> Result<Value, StageError> {
+        if self.uses_value {
+            target.decode()?;
         }
+        runtime.clear();
+        let result = runtime.resolve(target, &self.program, timezone);
+        result.map_err(|error| StageError::new(explain(&self.source, error)))
     }
 }
 
-/// Reads and compiles one entry of `processors`. `text` is the file's.
-pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
-    let mut map = Map::of(item)?;
-    let kinds = [("vrl", ProcessorKind::Vrl), ("filter", ProcessorKind::Filter)];
-    let kind = map.required("type", "a processor needs a type: vrl or filter")?.word(&kinds)?;
-    let field = match kind {
-        ProcessorKind::Vrl => map.required("statement", "a vrl processor needs a statement: a VRL program"),
-        ProcessorKind::Filter => map.required("condition", "a filter needs a condition: VRL that is true or false"),
-    };
-    let called = map.get("name").and_then(|field| field.name());
-    map.finish();
-    let field = field?;
-    let source = field.name()?;
-    let program = compile(kind, &source, &field, text)?;
-    check_metadata(&program, &field);
-    if kind == ProcessorKind::Filter && !program.final_type_info().result.kind().contains_boolean() {
-        field.problem("must be true or false; this condition never is");
-    }
-    let info = program.info();
-    let mut paths = info.target_queries.iter().chain(&info.target_assignments);
-    let uses_value = paths.any(|path| path.prefix == PathPrefix::Event);
-    let name = item.path.rsplit('.').next().unwrap_or_default();
-    let name = called.map_or_else(|| name.to_owned(), |called| format!("{name} {called}"));
-    Some(Processor { kind, program, source, uses_value, name })
-}
-
-pub(super) fn compile(kind: ProcessorKind, source: &str, field: &Field, text: &str) -> Option<Program> {
+fn compile(access: Access, source: &str, field: &Field, text: &str) -> Option<Program> {
     let mut config = CompileConfig::default();
-    match kind {
-        ProcessorKind::Filter => config.set_read_only(),
-        ProcessorKind::Vrl => {
+    match access {
+        Access::Read => config.set_read_only(),
+        Access::Write => {
             for name in READ_ONLY {
                 let path = OwnedTargetPath::metadata(OwnedValuePath::single_field(name));
                 config.set_read_only_path(path, true);
@@ -171,7 +172,7 @@ fn describe(diagnostic: &Diagnostic) -> String {
 }
 
 /// The line of a byte of the program, from 1.
-pub(super) fn line_of(source: &str, at: usize) -> usize {
+fn line_of(source: &str, at: usize) -> usize {
     1 + source.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
@@ -203,4 +204,34 @@ pub(crate) fn mask(text: &str) -> String {
         }
     }
     masked
+}
+
+/// What a program said, with the line, and without what it quotes from the record: the text is logged.
+fn explain(source: &str, error: Terminate) -> String {
+    match error.get_expression_error() {
+        ExpressionError::Abort { span, message } => {
+            let message = message.map(|message| format!(": {message}")).unwrap_or_default();
+            format!("line {}: aborted{message}", line_of(source, span.start()))
+        }
+        ExpressionError::Error { message, labels, .. } => {
+            let call = message.strip_prefix("function call error for \"").and_then(function_call);
+            let (at, text) = match call {
+                Some((name, at, text)) => (Some(at), format!("{name}: {}", mask(text))),
+                None => (labels.first().map(|label| label.span.start()), mask(&message)),
+            };
+            let text: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
+            match at {
+                Some(at) => format!("line {}: {text}", line_of(source, at)),
+                None => text,
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Takes `name" at (12:34): text` apart.
+fn function_call(text: &str) -> Option<(&str, usize, &str)> {
+    let (name, rest) = text.split_once("\" at (")?;
+    let (span, text) = rest.split_once("): ")?;
+    Some((name, span.split_once(':')?.0.parse().ok()?, text))
 }

@@ -1,13 +1,11 @@
 //! The `key` of a Kafka output: one text, or what an expression makes of the record as the processors left it.
 
+use vrl::compiler::TimeZone;
 use vrl::compiler::runtime::Runtime;
-use vrl::compiler::{Program, TimeZone};
-use vrl::path::PathPrefix;
 use vrl::prelude::{Bytes, Value};
 use wattle::StageError;
 
-use super::compile::{ProcessorKind, check_metadata, compile};
-use super::run::explain;
+use super::compile::{Access, Script};
 use super::target::RecordTarget;
 use crate::yaml::{Field, Map};
 
@@ -17,7 +15,7 @@ pub(crate) enum Key {
     /// The same for every record.
     Value(Bytes),
     /// What the expression gives.
-    Expression { program: Program, source: String, uses_value: bool },
+    Expression(Script),
 }
 
 const FORMS: &str = "write  {type: expr, expr: .FIELD}  for a key from the record, or  {type: value, value: TEXT}";
@@ -51,18 +49,16 @@ fn expression(field: &Field, text: &str) -> Option<Key> {
             return None;
         }
     };
-    let program = compile(ProcessorKind::Filter, &source, field, text)?;
-    check_metadata(&program, field);
-    let kind = program.final_type_info().result.kind().clone();
+    let script = Script::of(source, field, Access::Read, text)?;
+    let kind = script.result();
     if !kind.contains_bytes() && !kind.contains_integer() && !kind.contains_null() {
         field.problem("must be a string, an integer or null; this expression never is");
     }
-    let uses_value = program.info().target_queries.iter().any(|path| path.prefix == PathPrefix::Event);
-    Some(Key::Expression { program, source, uses_value })
+    Some(Key::Expression(script))
 }
 
 /// A field's name as VRL, and VRL as it is. SQL, which ArkFlow has here, is refused by name.
-fn translate(written: &str) -> Result<String, String> {
+pub(super) fn translate(written: &str) -> Result<String, String> {
     const REMEDY: &str = "write a field's name, or VRL, as in  to_string!(.customer) + \"-\" + to_string!(.region)";
     let is_word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -99,22 +95,16 @@ impl Key {
     ) -> Result<(), StageError> {
         let value = match self {
             Key::Value(text) => Value::Bytes(text.clone()),
-            Key::Expression { program, source, uses_value } => {
-                if *uses_value {
-                    target.decode()?;
-                }
-                runtime.clear();
-                let result = runtime.resolve(target, program, zone);
-                result.map_err(|error| StageError::new(format!("output.key: {}", explain(source, error))))?
+            Key::Expression(script) => {
+                script.run(runtime, target, zone).map_err(|error| error.in_stage("output.key"))?
             }
         };
         target.set_key(match value {
             Value::Integer(number) => Value::Bytes(number.to_string().into()),
             Value::Bytes(_) | Value::Null => value,
             other => {
-                let text =
-                    format!("output.key must be a string, an integer or null, not {}; use to_string", other.kind_str());
-                return Err(StageError::new(text));
+                let text = format!("must be a string, an integer or null, not {}; use to_string", other.kind_str());
+                return Err(StageError::new(text).in_stage("output.key"));
             }
         });
         Ok(())

@@ -3,12 +3,17 @@
 mod compile;
 pub(crate) mod json;
 pub(crate) mod key;
+mod processor;
+mod route;
 mod run;
 mod target;
 
-pub(crate) use compile::{Processor, mask, read};
+#[cfg(feature = "postgres")]
+pub(crate) use compile::mask;
 pub(crate) use json::check as check_json;
 pub(crate) use key::Key;
+pub(crate) use processor::{Processor, read};
+pub(crate) use route::Route;
 pub(crate) use run::{Chain, Values};
 
 #[cfg(test)]

@@ -3,22 +3,25 @@
 
 use std::cell::RefCell;
 use std::future::{Future, ready};
+use std::sync::Arc;
 
-use vrl::compiler::runtime::{Runtime, Terminate};
-use vrl::compiler::{ExpressionError, TimeZone};
+use vrl::compiler::TimeZone;
+use vrl::compiler::runtime::Runtime;
 use vrl::prelude::Value;
 use wattle::{Message, Output, Record, StageError, Transformer};
 
-use super::compile::{Processor, ProcessorKind, line_of, mask};
 use super::json;
 use super::key::Key;
+use super::processor::{Processor, Step, items};
+use super::route::Route;
 use super::target::RecordTarget;
 
 /// The stage.
 pub(crate) struct Chain {
     processors: Vec<Processor>,
     key: Option<Key>,
-    topic: String,
+    /// A record goes all of these ways.
+    routes: Arc<Vec<Route>>,
     values: Values,
     timezone: TimeZone,
 }
@@ -44,9 +47,9 @@ thread_local! {
 }
 
 impl Chain {
-    pub(crate) fn new(processors: Vec<Processor>, topic: impl Into<String>, values: Values) -> Self {
+    pub(crate) fn new(processors: Vec<Processor>, routes: Arc<Vec<Route>>, values: Values) -> Self {
         let timezone = TimeZone::parse("UTC").expect("UTC is a time zone");
-        Chain { processors, key: None, topic: topic.into(), values, timezone }
+        Chain { processors, key: None, routes, values, timezone }
     }
 
     /// Messages get this key.
@@ -60,36 +63,59 @@ impl Chain {
         {
             json::check(value)?;
         }
-        if self.processors.is_empty() && self.key.is_none() {
-            out.send(Message::copy(record, self.topic.as_str()));
+        if let ([], None, [Route::Topic(topic)]) = (&self.processors[..], &self.key, &self.routes[..]) {
+            out.send(Message::copy(record, topic.value.as_str()));
             return Ok(());
         }
-        SCRATCH.with_borrow_mut(|scratch| self.run(record, out, scratch))
+        SCRATCH.with_borrow_mut(|scratch| self.run(0, &mut RecordTarget::new(record), out, scratch))
     }
 
-    fn run(&self, record: &Record<'_>, out: &mut Output, scratch: &mut Scratch) -> Result<(), StageError> {
-        let mut target = RecordTarget::new(record);
-        for processor in &self.processors {
-            if processor.uses_value {
-                target.decode()?;
-            }
-            scratch.runtime.clear();
-            let result = scratch.runtime.resolve(&mut target, &processor.program, &self.timezone);
-            match (processor.kind, result) {
-                (ProcessorKind::Vrl, Ok(_)) | (ProcessorKind::Filter, Ok(Value::Boolean(true))) => {}
-                (ProcessorKind::Filter, Ok(Value::Boolean(false))) => return Ok(()),
-                (ProcessorKind::Filter, Ok(other)) => {
-                    let text = format!("the condition is neither true nor false but {}", other.kind_str());
-                    return Err(processor.failure(&text));
+    /// The processors from this one on, and the outputs.
+    fn run(
+        &self,
+        from: usize,
+        target: &mut RecordTarget<'_>,
+        out: &mut Output,
+        scratch: &mut Scratch,
+    ) -> Result<(), StageError> {
+        for (at, processor) in self.processors.iter().enumerate().skip(from) {
+            let named = |error: StageError| error.in_stage(&processor.name);
+            match &processor.step {
+                Step::Vrl(script) => {
+                    script.run(&mut scratch.runtime, target, &self.timezone).map_err(named)?;
                 }
-                (_, Err(error)) => return Err(processor.failure(&explain(&processor.source, error))),
+                Step::Filter(script) => {
+                    match script.run(&mut scratch.runtime, target, &self.timezone).map_err(named)? {
+                        Value::Boolean(true) => {}
+                        Value::Boolean(false) => return Ok(()),
+                        other => {
+                            let text = format!("the condition is neither true nor false but {}", other.kind_str());
+                            return Err(named(StageError::new(text)));
+                        }
+                    }
+                }
+                Step::Json(json) => json.run(target).map_err(named)?,
+                Step::Split(path) => {
+                    for item in items(target, path).map_err(named)? {
+                        self.run(at + 1, &mut target.part(item), out, scratch)?;
+                    }
+                    return Ok(());
+                }
             }
         }
+        self.emit(target, out, scratch)
+    }
+
+    fn emit(&self, target: &mut RecordTarget<'_>, out: &mut Output, scratch: &mut Scratch) -> Result<(), StageError> {
         if let Some(key) = &self.key {
-            key.set(&mut target, &mut scratch.runtime, &self.timezone)?;
+            key.set(target, &mut scratch.runtime, &self.timezone)?;
         }
-        let message = target.message(&self.topic, &mut scratch.text)?;
-        out.send(target.write_metadata(message)?);
+        target.encode(&mut scratch.text)?;
+        for route in &*self.routes {
+            let topic = route.of(&mut scratch.runtime, target, &self.timezone)?;
+            let message = target.message(topic, &scratch.text);
+            out.send(target.write_metadata(message)?);
+        }
         Ok(())
     }
 }
@@ -98,40 +124,4 @@ impl Transformer for Chain {
     fn transform(&self, record: &Record<'_>, out: &mut Output) -> impl Future<Output = Result<(), StageError>> + Send {
         ready(self.process(record, out))
     }
-}
-
-impl Processor {
-    fn failure(&self, text: &str) -> StageError {
-        StageError::new(format!("{} ({}): {text}", self.name, self.type_name()))
-    }
-}
-
-/// What a program said, with the line, and without what it quotes from the record: the text is logged.
-pub(super) fn explain(source: &str, error: Terminate) -> String {
-    match error.get_expression_error() {
-        ExpressionError::Abort { span, message } => {
-            let message = message.map(|message| format!(": {message}")).unwrap_or_default();
-            format!("line {}: aborted{message}", line_of(source, span.start()))
-        }
-        ExpressionError::Error { message, labels, .. } => {
-            let call = message.strip_prefix("function call error for \"").and_then(function_call);
-            let (at, text) = match call {
-                Some((name, at, text)) => (Some(at), format!("{name}: {}", mask(text))),
-                None => (labels.first().map(|label| label.span.start()), mask(&message)),
-            };
-            let text: String = text.lines().next().unwrap_or_default().chars().take(200).collect();
-            match at {
-                Some(at) => format!("line {}: {text}", line_of(source, at)),
-                None => text,
-            }
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Takes `name" at (12:34): text` apart.
-fn function_call(text: &str) -> Option<(&str, usize, &str)> {
-    let (name, rest) = text.split_once("\" at (")?;
-    let (span, text) = rest.split_once("): ")?;
-    Some((name, span.split_once(':')?.0.parse().ok()?, text))
 }

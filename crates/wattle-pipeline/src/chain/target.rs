@@ -26,7 +26,7 @@ pub(super) struct RecordTarget<'a> {
 }
 
 /// What programs changed. The rest is copied from the input record, byte for byte.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)]
 struct Written {
     value: bool,
@@ -48,23 +48,51 @@ impl<'a> RecordTarget<'a> {
         Ok(())
     }
 
-    /// The record with all changes, as a message to `topic`. `text` is memory for the value.
-    pub(super) fn message<'m>(&self, topic: &'m str, text: &'m mut Vec<u8>) -> Result<Message<'m>, StageError>
+    /// Checks that the value is JSON. A null value is.
+    pub(super) fn check(&self) -> Result<(), StageError> {
+        match (&self.value, self.record.value) {
+            (None, Some(value)) => Ok(json::check(value)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// The decoded value.
+    pub(super) fn value(&self) -> &Value {
+        self.value.as_ref().unwrap_or(&Value::Null)
+    }
+
+    /// The decoded value, to be changed.
+    pub(super) fn value_mut(&mut self) -> Option<&mut Value> {
+        self.written.value = true;
+        self.value.as_mut()
+    }
+
+    /// The same record with another value.
+    pub(super) fn part(&self, value: Value) -> Self {
+        let written = Written { value: true, ..self.written };
+        RecordTarget { record: self.record, value: Some(value), metadata: self.metadata.clone(), written }
+    }
+
+    /// Writes the value to `text` where programs changed it.
+    pub(super) fn encode(&self, text: &mut Vec<u8>) -> Result<(), StageError> {
+        text.clear();
+        match &self.value {
+            Some(value) if self.written.value => Ok(json::encode(value, text)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// The record with all changes of the value, as a message to `topic`. `text` is what [`RecordTarget::encode`] wrote.
+    pub(super) fn message<'m>(&self, topic: &'m str, text: &'m [u8]) -> Message<'m>
     where
         'a: 'm,
     {
-        let mut message = Message::copy(self.record, topic);
-        if self.written.value {
-            message = match &self.value {
-                None | Some(Value::Null) => message.value(None),
-                Some(value) => {
-                    text.clear();
-                    json::encode(value, text)?;
-                    message.value(Some(&text[..]))
-                }
-            };
+        let message = Message::copy(self.record, topic);
+        match &self.value {
+            _ if !self.written.value => message,
+            None | Some(Value::Null) => message.value(None),
+            Some(_) => message.value(Some(text)),
         }
-        Ok(message)
     }
 
     /// Sets on `message` what programs wrote to `%`.

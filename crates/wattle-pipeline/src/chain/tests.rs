@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use wattle::{Header, Offset, Output, Record, Transformer};
 
-use super::{Chain, Values, read};
+use super::{Chain, Route, Values, read};
 use crate::problem::Report;
 use crate::yaml::{Format, Map, parse};
 
@@ -25,7 +26,7 @@ fn chain(processors: &[(&str, &str)]) -> Chain {
     if let Some(problems) = report.into_problems("test".into()) {
         panic!("{problems}");
     }
-    Chain::new(processors, "out", Values::Any)
+    Chain::new(processors, Arc::new(vec![Route::to("out")]), Values::Any)
 }
 
 fn vrl(program: &str) -> Chain {
@@ -266,11 +267,86 @@ fn a_failure_names_processor_and_line_but_not_the_contents() {
 
 #[test]
 fn a_file_must_be_json_even_without_processors() {
-    let chain = Chain::new(Vec::new(), "out", Values::Json);
+    let chain = Chain::new(Vec::new(), Arc::new(vec![Route::to("out")]), Values::Json);
     assert_eq!(value_of(&chain, "{\"d\":18446744073709551615}").unwrap(), "{\"d\":18446744073709551615}");
     fails(&chain, b"{bad", "not JSON at byte 1");
     fails(&chain, b"\"\xff\"", "not JSON at byte 1: invalid UTF-8");
     fails(&chain, "[".repeat(100_000).as_bytes(), "nested deeper");
+}
+
+fn steps(processors: &str, routes: &[&str]) -> Chain {
+    let report = Report::default();
+    let text = format!("processors: [{processors}]\ntopics: [a, b]\nroutes: [{}]\n", routes.join(", "));
+    let root = parse(&text, Format::Yaml, &report).unwrap();
+    let mut map = Map::root(&root, &report).unwrap();
+    let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
+    let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();
+    let topics = map.get("topics").unwrap().names();
+    let routes = map.get("routes").unwrap().list().unwrap();
+    let routes: Vec<_> = routes.iter().filter_map(|route| Route::named(route, topics.clone(), &text)).collect();
+    if let Some(problems) = report.into_problems("test".into()) {
+        panic!("{problems}");
+    }
+    let routes = if routes.is_empty() { vec![Route::to("out")] } else { routes };
+    Chain::new(processors, Arc::new(routes), Values::Any)
+}
+
+/// `topic key value`, one a message.
+fn texts(output: &Output) -> Vec<String> {
+    let text = |bytes: Option<&[u8]>| bytes.map_or("null".to_owned(), |b| String::from_utf8_lossy(b).into_owned());
+    output.iter().map(|m| format!("{} {} {}", m.topic, text(m.key), text(m.value))).collect()
+}
+
+#[test]
+fn a_list_is_split_into_records_in_order_or_the_whole_record_fails() {
+    let chain = steps(
+        "{type: vrl, statement: '%key = .id'}, {type: split, field: .items}, {type: filter, condition: '. != 2'}",
+        &[],
+    );
+    let output = run(&chain, &record(Some(br#"{"id":"x","items":[1,2,{"a":[3]},null]}"#))).unwrap();
+    assert_eq!(texts(&output), ["out x 1", r#"out x {"a":[3]}"#, "out x null"]);
+    assert!(output.iter().all(|message| message.timestamp == Some(1_517_363_399_650)));
+    assert_eq!(run(&steps("{type: split}", &[]), &record(Some(b"[]"))).unwrap().len(), 0);
+    let error = run(&steps("{type: split, field: .items}", &[]), &record(Some(b"{\"items\":5}"))).unwrap_err();
+    assert_eq!(error, "processors[0] (split): .items must be a list, not integer");
+    let error = run(&steps("{type: split}", &[]), &record(None)).unwrap_err();
+    assert_eq!(error, "processors[0] (split): . must be a list, not null");
+    let each = steps("{type: split}, {type: vrl, statement: '. = int!(.) + 1'}", &[]);
+    assert!(run(&each, &record(Some(b"[1,\"x\"]"))).unwrap_err().starts_with("processors[1] (vrl): line 1: "));
+}
+
+#[test]
+fn a_record_goes_to_the_topic_that_an_expression_names() {
+    let chain = steps("", &["'.kind'"]);
+    assert_eq!(texts(&run(&chain, &record(Some(br#"{"kind":"b"}"#))).unwrap()), [r#"b k {"kind":"b"}"#]);
+    let refused = |value: &[u8]| run(&chain, &record(Some(value))).unwrap_err();
+    assert_eq!(refused(br#"{"kind":"c"}"#), "routes[0]: names the topic c, which is none of its topics (a, b)");
+    let error = refused(br#"{"kind":"my secret"}"#);
+    assert_eq!(error, "routes[0]: names something that is no name of a topic, which is none of its topics (a, b)");
+    assert_eq!(refused(br#"{"kind":null}"#), "routes[0]: must name a topic, and is null");
+    assert_eq!(refused(b"{}"), "routes[0]: must name a topic, and is null");
+    assert!(refused(b"no").starts_with("routes[0]: not JSON"), "{}", refused(b"no"));
+}
+
+#[test]
+fn a_record_goes_all_ways_and_each_part_of_it_its_own() {
+    let chain = steps("{type: split}", &["'.k'", "'if %offset == 42 { \"a\" } else { \"b\" }'"]);
+    let output = run(&chain, &record(Some(br#"[{"k":"a"},{"k":"b"}]"#))).unwrap();
+    assert_eq!(texts(&output), [r#"a k {"k":"a"}"#, r#"a k {"k":"a"}"#, r#"b k {"k":"b"}"#, r#"a k {"k":"b"}"#]);
+}
+
+#[test]
+fn json_to_arrow_refuses_what_is_not_json_and_keeps_the_fields_that_are_listed() {
+    let check = steps("{type: json_to_arrow}, {type: arrow_to_json}", &[]);
+    let untouched = br#"{"n": 123456789012345678901234567890}"#;
+    assert_eq!(run(&check, &record(Some(untouched))).unwrap().get(0).value, Some(&untouched[..]));
+    assert_eq!(run(&check, &record(None)).unwrap().get(0).value, None);
+    assert!(run(&check, &record(Some(b"{"))).unwrap_err().starts_with("processors[0] (json_to_arrow): not JSON"));
+    let some = steps("{type: json_to_arrow, fields_to_include: [b, c]}", &[]);
+    assert_eq!(texts(&run(&some, &record(Some(br#"{"c":1,"a":2,"b":3}"#))).unwrap()), [r#"out k {"b":3,"c":1}"#]);
+    assert_eq!(run(&some, &record(None)).unwrap().get(0).value, None);
+    let error = run(&some, &record(Some(b"[1]"))).unwrap_err();
+    assert_eq!(error, "processors[0] (json_to_arrow): fields_to_include needs an object, not array");
 }
 
 /// A chain of programs, and a key, as YAML flow.
@@ -294,7 +370,7 @@ fn a_key_comes_from_the_record_as_the_processors_left_it() {
     assert_eq!(key(&by_name, br#"{"customer": {"id": "c-7"}}"#), Ok(Some("c-7".to_owned())));
     assert_eq!(key(&by_name, br#"{"customer": {"id": 7}}"#), Ok(Some("7".to_owned())));
     assert_eq!(key(&by_name, br#"{"customer": 1}"#), Ok(None), "null keeps the place of its record");
-    assert!(key(&by_name, br#"{"customer": {"id": 1.5}}"#).unwrap_err().contains("output.key must be a string"));
+    assert!(key(&by_name, br#"{"customer": {"id": 1.5}}"#).unwrap_err().contains("output.key: must be a string"));
     let by_program = keyed("{type: expr, expr: 'upcase!(.n) + \"-\" + string!(%key)'}", &[("vrl", ".n = \"changed\"")]);
     assert_eq!(key(&by_program, b"{}"), Ok(Some("CHANGED-k".to_owned())));
     assert!(key(&keyed("{type: expr, expr: upcase!(.n)}", &[]), b"{}").unwrap_err().contains("output.key: line 1: "));

@@ -4,9 +4,16 @@ mod cursor;
 mod drain;
 mod file;
 mod generate;
+mod health;
 mod http;
+mod outside;
+mod part;
+mod post;
+mod prometheus;
 mod push;
 mod pushed;
+mod retry;
+mod segments;
 mod sink;
 #[cfg_attr(
     not(all(feature = "postgres", feature = "sqlite")),
@@ -23,6 +30,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(crate) use drain::Link;
+use health::Health;
+use part::Part;
+use retry::Condition;
 use wattle::{Error, Lag, Metrics, Monitor, Snapshot, Stop};
 
 use crate::plan::Plan;
@@ -40,6 +50,7 @@ pub struct Running {
     streams: Vec<StreamHandle>,
     threads: Vec<JoinHandle<StreamEnd>>,
     supervisor: JoinHandle<()>,
+    health: Option<Health>,
 }
 
 /// Watches one stream; stays valid when the stream has ended.
@@ -56,6 +67,11 @@ struct Shared {
     drained: AtomicBool,
     failed: AtomicBool,
     done: AtomicBool,
+    /// Whether each batch is a Kafka transaction.
+    transactional: bool,
+    condition: Arc<Condition>,
+    /// What else can be in trouble.
+    parts: Mutex<Vec<Arc<dyn Part>>>,
     /// What the broker said last, while the stream runs; afterwards what is known for sure.
     last_lag: Mutex<Option<i64>>,
 }
@@ -96,9 +112,11 @@ pub enum Outcome {
 /// # Errors
 /// Where a configuration is refused by the library, or the system gives no thread; streams that had started are stopped.
 pub fn start(plan: Plan, options: RunOptions) -> Result<Running, Error> {
+    let check = plan.health;
     let links = plan.streams.iter().map(crate::plan::StreamPlan::link).collect();
     let jobs = plan.streams.into_iter().map(stream::prepare).collect::<Result<Vec<_>, _>>()?;
     let streams: Vec<_> = jobs.iter().map(stream::Job::handle).collect();
+    let health = check.map(|check| Health::start(check, &streams)).transpose()?;
     let mut threads = Vec::new();
     for job in jobs {
         match spawn(format!("wattle-{}", job.handle().id()), move || job.run()) {
@@ -110,7 +128,7 @@ pub fn start(plan: Plan, options: RunOptions) -> Result<Running, Error> {
         }
     }
     let supervisor = supervise::start(&streams, links, options)?;
-    Ok(Running { streams, threads, supervisor })
+    Ok(Running { streams, threads, supervisor, health })
 }
 
 fn spawn<T: Send + 'static>(name: String, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Error> {
@@ -131,12 +149,15 @@ impl Running {
         let ends = self.threads.into_iter().map(|thread| thread.join().expect("a stream's thread catches panics"));
         let ends = ends.collect();
         self.supervisor.join().expect("the supervisor does nothing that panics");
+        if let Some(health) = self.health {
+            health.stop();
+        }
         ends
     }
 }
 
 impl StreamHandle {
-    fn new(id: String, watch: Watch) -> Self {
+    fn new(id: String, watch: Watch, condition: Arc<Condition>, transactional: bool) -> Self {
         StreamHandle(Arc::new(Shared {
             id,
             watch,
@@ -145,6 +166,9 @@ impl StreamHandle {
             drained: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             done: AtomicBool::new(false),
+            transactional,
+            condition,
+            parts: Mutex::default(),
             last_lag: Mutex::new(None),
         }))
     }
@@ -158,10 +182,15 @@ impl StreamHandle {
     /// Its counters.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        match &self.0.watch {
+        let mut snapshot = match &self.0.watch {
             Watch::Kafka(monitor) => monitor.metrics().snapshot(),
             Watch::Source(metrics) => metrics.snapshot(),
-        }
+        };
+        // The stage had written them; the output has not taken them.
+        let refused = self.0.condition.refused_records();
+        snapshot.messages = snapshot.messages.saturating_sub(refused);
+        snapshot.dead_letters += refused;
+        snapshot
     }
 
     /// How far the group's committed positions are behind the ends of the topics. `None` for inputs that are not Kafka, and
@@ -178,6 +207,24 @@ impl StreamHandle {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.0.done.load(Ordering::Acquire)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.failed.load(Ordering::Acquire)
+    }
+
+    fn watch(&self) -> &Watch {
+        &self.0.watch
+    }
+
+    fn is_transactional(&self) -> bool {
+        self.0.transactional
+    }
+
+    /// What of it can be in trouble.
+    fn parts(&self) -> impl Iterator<Item = Arc<dyn Part>> + use<> {
+        let parts = self.0.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        std::iter::once(self.0.condition.clone() as Arc<dyn Part>).chain(parts)
     }
 
     /// A broker that does not answer is the worker's business, which reports it; here it means that the lag is unknown.

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use wattle::{Batch, Error, Output, Sink};
+use wattle::{Batch, Error, Sent, Stop};
+
+use super::outside::{Refusals, Target};
 
 /// Writes values to the standard output: one write a batch, so that streams do not mix within it.
 pub(super) struct StdoutSink {
@@ -15,9 +17,9 @@ impl StdoutSink {
         StdoutSink { append_newline, text: Vec::new() }
     }
 
-    fn render(&mut self, output: &Output) {
+    fn render(&mut self, messages: &[Sent<'_>]) {
         self.text.clear();
-        for message in output.iter() {
+        for message in messages {
             self.text.extend_from_slice(message.value.unwrap_or(b"null"));
             if self.append_newline {
                 self.text.push(b'\n');
@@ -26,27 +28,27 @@ impl StdoutSink {
     }
 }
 
-impl Sink for StdoutSink {
-    fn deliver(&mut self, _batch: &Batch, output: &Output) -> Result<(), Error> {
-        self.render(output);
+impl Target for StdoutSink {
+    fn write(&mut self, _: &Batch, messages: &[Sent<'_>], _: &mut Refusals, _: &Stop) -> Result<bool, Error> {
+        self.render(messages);
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(&self.text).and_then(|()| stdout.flush());
-        written.map_err(|source| Error::Io { what: "write to stdout".to_owned(), source })
+        written.map(|()| true).map_err(|source| Error::Io { what: "write to stdout".to_owned(), source })
     }
 }
 
 /// Keeps nothing.
 pub(super) struct DropSink;
 
-impl Sink for DropSink {
-    fn deliver(&mut self, _batch: &Batch, _output: &Output) -> Result<(), Error> {
-        Ok(())
+impl Target for DropSink {
+    fn write(&mut self, _: &Batch, _: &[Sent<'_>], _: &mut Refusals, _: &Stop) -> Result<bool, Error> {
+        Ok(true)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use wattle::Message;
+    use wattle::{Message, Output};
 
     use super::*;
 
@@ -55,11 +57,12 @@ mod tests {
         let mut output = Output::default();
         output.send(Message::to("t").value(&b"{\"a\":1}"[..]));
         output.send(Message::to("t"));
+        let messages: Vec<_> = output.iter().collect();
         let mut sink = StdoutSink::new(true);
-        sink.render(&output);
+        sink.render(&messages);
         assert_eq!(sink.text, b"{\"a\":1}\nnull\n");
         let mut sink = StdoutSink::new(false);
-        sink.render(&output);
+        sink.render(&messages);
         assert_eq!(sink.text, b"{\"a\":1}null");
     }
 }

@@ -5,21 +5,28 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wattle::{
-    BatchLimits, ClientProperties, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics,
-    Offset, OtherCluster, Resume, Sink, SinkFactory, Source, SourceConfig, Stop, TransactionalSinkFactory, Worker,
-    WorkerConfig, run_source, run_source_exactly_once, run_source_into,
+    BatchLimits, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Offset, OtherCluster,
+    Resume, Sink, SinkFactory, Source, SourceConfig, Stop, TransactionalSinkFactory, Worker, WorkerConfig, run_source,
+    run_source_exactly_once, run_source_into,
 };
 use wattle_wal::Log;
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
+use super::outside::{DeadLetters, OutsideSink, Target};
+use super::post::Post;
 use super::push::LogSource;
 use super::pushed::{Pushed, PushedSource};
+use super::retry::Condition;
+use super::segments::Segments;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
 use crate::chain::Chain;
 use crate::plan::StreamPlan;
-use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
+use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
+
+/// Most records of a batch that are requests: a position commits behind all of them, and what was not committed is sent again.
+const REQUESTS: usize = 500;
 
 /// A stream, ready to run.
 pub(super) struct Job {
@@ -54,12 +61,18 @@ enum SourceDelivery {
 pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     let mut stream = plan.into_stream();
     let chain = stream.chain();
-    let Stream { id, input, output, error_output, durability, batch, grace_period, .. } = stream;
+    let Stream { id, input, output, error_output, durability, mut batch, grace_period, .. } = stream;
     let id = id.value;
     let error_topic = error_output.as_ref().map(|errors| errors.topic.value.clone());
+    if matches!(&output, Output::Http(output) if !output.joins()) {
+        batch.max_poll_records.get_or_insert(REQUESTS);
+    }
+    let transactional = output.kafka().is_some_and(KafkaOutput::is_exactly_once);
+    let condition = Condition::new(&id, name(&output));
+    let outgoing = Outgoing { id: &id, error: error_output, condition: &condition };
     let (body, watch) = match input {
         Input::Kafka(input) => {
-            let mut config = worker_config(&id, *input, output, error_output.as_ref());
+            let mut config = worker_config(*input, output, outgoing);
             config.batch = batch;
             config.grace_period = grace_period.unwrap_or(config.grace_period);
             config.dead_letter_topic = error_topic;
@@ -69,7 +82,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
         }
         input => {
             let metrics = Arc::<Metrics>::default();
-            let delivery = source_delivery(&id, &input, output, error_output.as_ref());
+            let delivery = source_delivery(&input, output, outgoing);
             let source = SourceBody {
                 id: id.clone(),
                 input,
@@ -83,12 +96,51 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
             (Body::Source(Box::new(source)), Watch::Source(metrics))
         }
     };
-    let handle = StreamHandle::new(id, watch);
+    let handle = StreamHandle::new(id.clone(), watch, condition, transactional);
     Ok(Job { body, handle })
 }
 
-fn worker_config(id: &str, input: KafkaInput, output: Output, errors: Option<&ErrorOutput>) -> WorkerConfig {
-    let error_topic = errors.map(|errors| errors.topic.value.as_str());
+/// The name of an output that is no topic, for messages.
+fn name(output: &Output) -> String {
+    match output {
+        Output::Kafka(_) => "kafka".to_owned(),
+        Output::Sql(output) => format!("{} {}", output.system(), output.database_name()),
+        Output::File(output) => format!("file {}", output.shown),
+        Output::Http(output) => format!("http {}", crate::plan::shown(&output.url)),
+        Output::Stdout { .. } => "stdout".to_owned(),
+        Output::Drop => "drop".to_owned(),
+    }
+}
+
+/// What outputs of a stream are made with.
+struct Outgoing<'a> {
+    id: &'a str,
+    error: Option<ErrorOutput>,
+    condition: &'a Arc<Condition>,
+}
+
+impl Outgoing<'_> {
+    fn error_topic(&self) -> Option<&str> {
+        self.error.as_ref().map(|error| error.topic.value.as_str())
+    }
+
+    /// A producer of its own for dead letters, and their topic.
+    fn letters(&self) -> Option<(String, KafkaSinkConfig)> {
+        let error = self.error.as_ref()?;
+        let config = KafkaSinkConfig {
+            name: self.id.to_owned(),
+            output_topics: vec![error.topic.value.clone()],
+            brokers: error.brokers.clone(),
+            acks: "all".to_owned(),
+            compression: Compression::None,
+            properties: error.client.clone(),
+        };
+        Some((error.topic.value.clone(), config))
+    }
+}
+
+fn worker_config(input: KafkaInput, output: Output, outgoing: Outgoing) -> WorkerConfig {
+    let id = outgoing.id;
     let group_protocol = input.protocol();
     let exactly_once = match &output {
         Output::Kafka(output) if output.is_exactly_once() => {
@@ -96,22 +148,22 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, errors: Option<&Er
         }
         _ => None,
     };
-    let is_elsewhere = matches!(&output, Output::Kafka(output) if output.is_elsewhere(&input));
+    let is_elsewhere = output.kafka().is_some_and(|output| output.is_elsewhere(&input));
     let delivery = |output| match (exactly_once, output) {
         (Some(transactional_id), Output::Kafka(output)) if is_elsewhere => {
             let transaction_timeout = output.timeout();
-            let sink = sink_config(id, *output, error_topic);
+            let sink = sink_config(*output, &outgoing);
             Delivery::OtherCluster(Box::new(OtherCluster { sink, transactional_id, transaction_timeout }))
         }
         (Some(transactional_id), _) => Delivery::ExactlyOnce { transactional_id },
-        (None, output) => Delivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+        (None, output) => Delivery::AtLeastOnce(sink_factory(output, &outgoing)),
     };
     let mut config = match output {
         Output::Kafka(output) => {
             let (compression, properties) = (output.compression, output.client.clone());
             let (scope, timeout) = (output.scope(), output.transaction_timeout.as_ref().map(|given| given.value));
             // Topics on another cluster are checked by the sink.
-            let topics = if is_elsewhere { Vec::new() } else { output_topics(&output, error_topic) };
+            let topics = if is_elsewhere { Vec::new() } else { output_topics(&output, outgoing.error_topic()) };
             let delivery = delivery(Output::Kafka(output));
             let mut config = WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery);
             config.compression = compression;
@@ -123,7 +175,7 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, errors: Option<&Er
         }
         Output::Sql(output) => {
             let name = output.positions_id.as_ref().unwrap_or(&input.group).value.clone();
-            let delivery = Delivery::TransactionalSink(sql_factory(id, *output, name, errors));
+            let delivery = Delivery::TransactionalSink(sql::factory(*output, name, outgoing.letters()));
             WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery)
         }
         output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
@@ -135,8 +187,7 @@ fn worker_config(id: &str, input: KafkaInput, output: Output, errors: Option<&Er
     config
 }
 
-fn source_delivery(id: &str, input: &Input, output: Output, errors: Option<&ErrorOutput>) -> SourceDelivery {
-    let error_topic = errors.map(|errors| errors.topic.value.as_str());
+fn source_delivery(input: &Input, output: Output, outgoing: Outgoing) -> SourceDelivery {
     // The transactional id, or the name of the positions, is of this stream alone; the stream's own id may be its place in the file.
     let (source, topic) = match input {
         Input::File(file) => ("file", file.name.as_str()),
@@ -147,27 +198,27 @@ fn source_delivery(id: &str, input: &Input, output: Output, errors: Option<&Erro
     match output {
         Output::Sql(output) => {
             let name = output.positions_id.as_ref().map(|id| id.value.clone()).unwrap_or_default();
-            SourceDelivery::Into(sql_factory(id, *output, name, errors), cursor)
+            SourceDelivery::Into(sql::factory(*output, name, outgoing.letters()), cursor)
         }
         Output::Kafka(output) if output.is_exactly_once() => SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
             transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
             instance: None,
             transaction_timeout: output.timeout(),
             cursor,
-            sink: sink_config(id, *output, error_topic),
+            sink: sink_config(*output, &outgoing),
         })),
-        output => SourceDelivery::AtLeastOnce(sink_factory(id, output, error_topic)),
+        output => SourceDelivery::AtLeastOnce(sink_factory(output, &outgoing)),
     }
 }
 
 fn output_topics(output: &KafkaOutput, error_topic: Option<&str>) -> Vec<String> {
-    [Some(output.topic.value.as_str()), error_topic].into_iter().flatten().map(str::to_owned).collect()
+    output.topics().map(|topic| topic.value.as_str()).chain(error_topic).map(str::to_owned).collect()
 }
 
-fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> KafkaSinkConfig {
+fn sink_config(output: KafkaOutput, outgoing: &Outgoing) -> KafkaSinkConfig {
     KafkaSinkConfig {
-        name: id.to_owned(),
-        output_topics: output_topics(&output, error_topic),
+        name: outgoing.id.to_owned(),
+        output_topics: output_topics(&output, outgoing.error_topic()),
         brokers: output.brokers,
         acks: output.acks.map_or("all", |given| given.value).to_owned(),
         compression: output.compression,
@@ -175,41 +226,51 @@ fn sink_config(id: &str, output: KafkaOutput, error_topic: Option<&str>) -> Kafk
     }
 }
 
-/// Dead letters go to Kafka beside the transaction.
-fn sql_factory(id: &str, output: SqlOutput, name: String, errors: Option<&ErrorOutput>) -> TransactionalSinkFactory {
-    let dead_letters = errors.map(|errors| {
-        let topic = errors.topic.value.clone();
-        let config = KafkaSinkConfig {
-            name: id.to_owned(),
-            brokers: errors.brokers.clone(),
-            output_topics: vec![topic.clone()],
-            acks: "all".to_owned(),
-            compression: Compression::None,
-            properties: ClientProperties::new(),
-        };
-        (topic, config)
-    });
-    sql::factory(output, name, dead_letters)
-}
-
-fn sink_factory(id: &str, output: Output, error_topic: Option<&str>) -> SinkFactory {
+fn sink_factory(output: Output, outgoing: &Outgoing) -> SinkFactory {
+    let condition = outgoing.condition.clone();
     match output {
         Output::Kafka(output) => {
-            let config = sink_config(id, *output, error_topic);
-            // Connected and checked once, by the first task that needs it.
-            let factory = Mutex::new(None);
-            Box::new(move || {
-                let mut factory = factory.lock().unwrap_or_else(PoisonError::into_inner);
-                let make = match &mut *factory {
-                    Some(make) => make,
-                    none => none.insert(KafkaSink::factory(&config)?),
-                };
-                Ok(Box::new(make()?) as Box<dyn Sink>)
-            })
+            let make = connect_once(sink_config(*output, &outgoing));
+            Box::new(move || Ok(Box::new(make()?) as Box<dyn Sink>))
         }
         Output::Sql(_) => unreachable!("it has transactions of its own"),
-        Output::Stdout { append_newline } => Box::new(move || Ok(Box::new(StdoutSink::new(append_newline)))),
-        Output::Drop => Box::new(|| Ok(Box::new(DropSink))),
+        Output::Http(output) => {
+            outside(outgoing, move || Ok(Post::new((*output).clone(), condition.retry(output.retry))))
+        }
+        Output::File(output) => {
+            outside(outgoing, move || Segments::open((*output).clone(), condition.retry(output.retry)))
+        }
+        Output::Stdout { append_newline } => outside(outgoing, move || Ok(StdoutSink::new(append_newline))),
+        Output::Drop => outside(outgoing, || Ok(DropSink)),
+    }
+}
+
+/// An output that is no topic, with the topic for what it does not take.
+fn outside<T: Target + 'static>(
+    outgoing: &Outgoing,
+    make: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
+) -> SinkFactory {
+    let condition = outgoing.condition.clone();
+    let dead_letters = outgoing.letters().map(|(topic, config)| (topic, connect_once(config)));
+    Box::new(move || {
+        let dead_letters = match &dead_letters {
+            Some((topic, make)) => Some(DeadLetters { topic: topic.clone(), sink: make()? }),
+            None => None,
+        };
+        Ok(Box::new(OutsideSink::new(make()?, dead_letters, condition.clone())))
+    })
+}
+
+/// Connected and checked once, by the first task that needs it.
+fn connect_once(config: KafkaSinkConfig) -> impl Fn() -> Result<KafkaSink, Error> + Send + Sync {
+    let factory = Mutex::new(None);
+    move || {
+        let mut factory = factory.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = match &mut *factory {
+            Some(make) => make,
+            none => none.insert(KafkaSink::factory(&config)?),
+        };
+        make()
     }
 }
 
@@ -347,7 +408,7 @@ fn place(input: &Input, logged: bool) -> impl Fn(&str, Offset) -> String + use<>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::Values;
+    use crate::chain::{Route, Values};
     use crate::spec::GenerateInput;
 
     #[test]
@@ -358,13 +419,18 @@ mod tests {
             id: "made-up".to_owned(),
             input,
             durability: None,
-            chain: Chain::new(Vec::new(), "out", Values::Any),
+            chain: Chain::new(Vec::new(), Arc::new(vec![Route::to("out")]), Values::Any),
             delivery: SourceDelivery::AtLeastOnce(Box::new(|| panic!("a bug in the sink"))),
             dead_letter_topic: None,
             limits: BatchLimits::default(),
             metrics: metrics.clone(),
         };
-        let handle = StreamHandle::new("made-up".to_owned(), Watch::Source(metrics));
+        let handle = StreamHandle::new(
+            "made-up".to_owned(),
+            Watch::Source(metrics),
+            Condition::new("made-up", String::new()),
+            false,
+        );
         let end = Job { body: Body::Source(Box::new(source)), handle: handle.clone() }.run();
         let Outcome::Failed(error) = end.outcome else { panic!("must fail") };
         assert!(error.to_string().starts_with("stream made-up panicked: a bug in the sink"), "{error}");

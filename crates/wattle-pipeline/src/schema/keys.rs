@@ -22,6 +22,55 @@ const CLIENT: Key = Key::new(
 const CLIENT_ID: Key = Key::new("client_id", Text, "The client property client.id.");
 const SECURITY: Key = Key::new("security", AMap, "SASL and TLS. TLS and SCRAM need a build with the feature tls.");
 
+const RETRY_FOR: Key = Key::new("retry_for", Duration, "A write that fails is given up after this time.").default("5m");
+const RETRY_COUNT: Key = Key::new("retry_count", Number, "A write that fails is given up after so many repetitions.");
+const TOPIC_EXPR: Key = Key::new("expr", Text, "A field's name, or VRL: one of topics.").required();
+const JSON_KEYS: &[Key] = &[
+    Key::new("value_field", Text, "Only __value__: a record has one value."),
+    Key::new("fields_to_include", Names, "Members of the value that are kept."),
+    NAME,
+];
+const KAFKA_KEYS: &[Key] = &[
+    BROKERS,
+    Key::new(
+        "topic",
+        TextOrMap,
+        "A name, {type: value, value: NAME}, or {type: expr, expr: EXPRESSION}. It has to exist.",
+    )
+    .required(),
+    Key::new("topics", Names, "All names that the expression of topic may give."),
+    Key::new(
+        "key",
+        AMap,
+        "The key of what is written. Without it that of the input record, or what a program wrote to %key.",
+    ),
+    Key::new("exactly_once", Bool, "Results and positions commit in one transaction.").default("false"),
+    Key::new(
+        "transactional_id",
+        Text,
+        "Stays the same over restarts, and belongs to this stream alone. Needed with exactly_once.",
+    ),
+    Key::new(
+        "transaction_scope",
+        Word(&["task", "worker"]),
+        "A transaction for each partition, or one for all partitions of the process.",
+    )
+    .default("task"),
+    Key::new("offset_commit_group", Text, "The input's consumer_group, with transactional_offsets: true at the input."),
+    Key::new(
+        "transaction_timeout",
+        Duration,
+        "The broker aborts a transaction that takes longer: 60s, in scope worker 10s.",
+    ),
+    Key::new("compression", Word(&["none", "gzip", "snappy", "lz4", "zstd"]), "Compression of what is written.")
+        .default("none"),
+    Key::new("acks", Word(&["0", "1", "all"]), "Who confirms a record; with exactly_once only all.").default("all"),
+    CLIENT,
+    CLIENT_ID,
+    SECURITY,
+    NAME,
+    CODEC,
+];
 const SYNC: Key = Key::new(
     "sync",
     WordOrMap(&["per_entry", "group_commit"]),
@@ -38,8 +87,21 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("streams", List, "The streams: each takes records from an input, runs them through processors, and writes them to an output.")
                 .required(),
             BROKERS,
+            Key::new("health_check", AMap, "Where the process answers whether it is well, and with its metrics."),
             Key::new("logging", AMap, "What becomes of the log of wattle run, unless the command line says it."),
             Key::new("tests", List, "Tests for wattle test: records in, and what has to come out."),
+        ],
+    },
+    Map {
+        kind: "health_check",
+        doc: "Where the process answers whether it is well; its metrics are at /metrics.",
+        keys: &[
+            Key::new("enabled", Bool, "false: nothing listens.").default("true"),
+            Key::new("address", Text, "HOST:PORT.").default("127.0.0.1:8080"),
+            Key::new("health_path", Text, "As readiness_path.").default("/health"),
+            Key::new("readiness_path", Text, "200, or 503 where a stream has a problem.").default("/readiness"),
+            Key::new("liveness_path", Text, "200 as long as the process answers.").default("/liveness"),
+            Key::new("stuck_after", Duration, "A batch that is not committed for longer is a problem.").default("60s"),
         ],
     },
     Map {
@@ -58,7 +120,8 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("id", Text, "Letters, digits, - and _; unique in the file. Shown in logs."),
             Key::new("input", AMap, "Where records come from.").required(),
             Key::new("pipeline", AMap, "What happens to records."),
-            Key::new("output", AMap, "Where records go.").required(),
+            Key::new("output", AMap, "Where records go."),
+            Key::new("outputs", List, "In place of output: Kafka outputs, each of which gets every record, in one transaction."),
             Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
             Key::new("durability", AMap, "A write-ahead log, for inputs that cannot be read again: http and stdin."),
             Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
@@ -234,25 +297,70 @@ pub(super) const MAPS: &[Map] = &[
         keys: &[Key::new("condition", Text, "VRL that is true or false.").required(), NAME],
     },
     Map {
-        kind: "streams.output(kafka)",
-        doc: "A topic of a Kafka cluster.",
+        kind: "streams.pipeline.processors(split)",
+        doc: "Makes a record of each item of a list.",
+        keys: &[Key::new("field", Text, "Where the list is, as in .items; without it the value is the list."), NAME],
+    },
+    Map { kind: "streams.pipeline.processors(json_to_arrow)", doc: "The value has to be JSON.", keys: JSON_KEYS },
+    Map { kind: "streams.pipeline.processors(arrow_to_json)", doc: "The value has to be JSON.", keys: JSON_KEYS },
+    Map {
+        kind: "streams.outputs(kafka)",
+        doc: "One of several topics of a Kafka cluster, written together.",
+        keys: KAFKA_KEYS,
+    },
+    Map { kind: "streams.outputs(kafka).topic(value)", doc: "A topic.", keys: &[Key::new("value", Text, "Its name.").required()] },
+    Map { kind: "streams.outputs(kafka).topic(expr)", doc: "A topic for each record.", keys: &[TOPIC_EXPR] },
+    Map { kind: "streams.outputs(kafka).key(value)", doc: "The same key for every record.", keys: &[Key::new("value", Text, "The key.").required()] },
+    Map { kind: "streams.outputs(kafka).key(expr)", doc: "A key from the record.", keys: &[Key::new("expr", Text, "A field's name (customer.id), or VRL: a string, an integer or null.").required()] },
+    Map { kind: "streams.output(kafka).topic(expr)", doc: "A topic for each record.", keys: &[TOPIC_EXPR] },
+    Map {
+        kind: "streams.output(http)",
+        doc: "Records as requests.",
         keys: &[
-            BROKERS,
-            Key::new("topic", TextOrMap, "A name, or {type: value, value: NAME}. It has to exist.").required(),
-            Key::new("key", AMap, "The key of what is written. Without it that of the input record, or what a program wrote to %key."),
-            Key::new("exactly_once", Bool, "Results and positions commit in one transaction.").default("false"),
-            Key::new("transactional_id", Text, "Stays the same over restarts, and belongs to this stream alone. Needed with exactly_once."),
-            Key::new("transaction_scope", Word(&["task", "worker"]), "A transaction for each partition, or one for all partitions of the process.").default("task"),
-            Key::new("offset_commit_group", Text, "The input's consumer_group, with transactional_offsets: true at the input."),
-            Key::new("transaction_timeout", Duration, "The broker aborts a transaction that takes longer: 60s, in scope worker 10s."),
-            Key::new("compression", Word(&["none", "gzip", "snappy", "lz4", "zstd"]), "Compression of what is written.").default("none"),
-            Key::new("acks", Word(&["0", "1", "all"]), "Who confirms a record; with exactly_once only all.").default("all"),
-            CLIENT,
-            CLIENT_ID,
-            SECURITY,
+            Key::new("url", Text, "Where to; https in a build with the feature tls.").required(),
+            Key::new("method", Word(&["POST", "PUT", "PATCH"]), "The method.").default("POST"),
+            Key::new("headers", Free, "Further headers."),
+            Key::new("auth", AMap, "The Authorization header."),
+            Key::new("timeout", Duration, "Of one request.").default("10s"),
+            Key::new("timeout_ms", Count, "As timeout, in milliseconds."),
+            Key::new("body", Word(&["record", "array", "lines"]), "The value of one record, a JSON array of values, or a value a line.").default("record"),
+            Key::new("batch_size", Count, "Most records of a request, with body array or lines.").default("100"),
+            RETRY_FOR,
+            RETRY_COUNT,
             NAME,
             CODEC,
         ],
+    },
+    Map {
+        kind: "streams.output(http).auth(basic)",
+        doc: "A user and a password.",
+        keys: &[
+            Key::new("username", Text, "The user.").required(),
+            Key::new("password", Text, "The password; take it from the environment: ${VAR}.").required(),
+        ],
+    },
+    Map {
+        kind: "streams.output(http).auth(bearer)",
+        doc: "A token.",
+        keys: &[Key::new("token", Text, "The token; take it from the environment: ${VAR}.").required()],
+    },
+    Map {
+        kind: "streams.output(file)",
+        doc: "A value a line, in segments.",
+        keys: &[
+            Key::new("path", Text, "As in out/orders.jsonl: segments are out/orders-….jsonl.").required(),
+            Key::new("roll_size", Size, "A segment of this size is complete.").default("64MiB"),
+            Key::new("roll_interval", Duration, "And one of this age.").default("60s"),
+            RETRY_FOR,
+            RETRY_COUNT,
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.output(kafka)",
+        doc: "A topic of a Kafka cluster.",
+        keys: KAFKA_KEYS,
     },
     Map {
         kind: "streams.output(kafka).topic(value)",
@@ -331,7 +439,10 @@ pub(super) const MAPS: &[Map] = &[
         kind: "streams.error_output(kafka)",
         doc: "A topic for failed records.",
         keys: &[
-            Key::new("brokers", Names, "Those of the output."),
+            Key::new("brokers", Names, "Those of the output, where that is Kafka."),
+            CLIENT,
+            CLIENT_ID,
+            SECURITY,
             Key::new("topic", TextOrMap, "Its name, or {type: value, value: NAME}.").required(),
         ],
     },

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem, topic_problem};
+use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem};
 
 use super::common::{self, Common};
 use super::pushed::{self, HttpInput, StdinInput};
@@ -156,17 +156,7 @@ fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
 }
 
 fn topics(field: &Field) -> Vec<String> {
-    let mut topics = Vec::new();
-    for name in field.names() {
-        if let Some(problem) = topic_problem(&name.value) {
-            field.problem_at(&name, problem);
-        } else if topics.contains(&name.value) {
-            field.problem_at(&name, "the topic is listed twice");
-        } else {
-            topics.push(name.value);
-        }
-    }
-    topics
+    kafka::topics(field).into_iter().map(|topic| topic.value).collect()
 }
 
 fn file(map: &mut Map, surroundings: &Surroundings) -> FileInput {

@@ -3,7 +3,7 @@
 use wattle::{ClientProperties, ClientRole, property_problem, topic_problem};
 
 use super::{Surroundings, security};
-use crate::yaml::{Field, Map};
+use crate::yaml::{Field, Given, Map};
 
 /// Keys that are client properties under another name.
 const CONSUMER_KEYS: [(&str, &str); 5] = [
@@ -76,6 +76,21 @@ pub(super) fn topic(field: &Field) -> String {
         }
         None => name,
     }
+}
+
+/// A list of topics' names.
+pub(super) fn topics(field: &Field) -> Vec<Given<String>> {
+    let mut topics: Vec<Given<String>> = Vec::new();
+    for name in field.names() {
+        if let Some(problem) = topic_problem(&name.value) {
+            field.problem_at(&name, problem);
+        } else if topics.iter().any(|topic| topic.value == name.value) {
+            field.problem_at(&name, "the topic is listed twice");
+        } else {
+            topics.push(name);
+        }
+    }
+    topics
 }
 
 /// The `client` key (librdkafka properties, of which some are ours, and others go against other keys, as `refused` says), `security`, and

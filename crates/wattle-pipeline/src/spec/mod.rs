@@ -4,29 +4,40 @@
 mod batch;
 mod common;
 mod durability;
+mod file_output;
+mod health;
+mod http_output;
 mod input;
 mod kafka;
 mod logging;
 mod output;
 mod pushed;
+mod retry;
+mod route;
 mod rules;
 mod security;
 mod sql;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use common::Common;
 pub(crate) use durability::Durability;
+pub(crate) use file_output::FileOutput;
+pub(crate) use health::{HealthCheck, METRICS};
+pub(crate) use http_output::{Body, HttpOutput, KEY};
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
 pub use kafka::EMBEDDED;
 pub use logging::Logging;
 pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
 pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
+pub(crate) use retry::RetryPolicy;
 pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
 use wattle::BatchLimits;
 
 use crate::cases::{self, Case};
-use crate::chain::{self, Chain, Processor, Values};
+use crate::chain::{self, Chain, Processor, Route, Values};
 use crate::problem::Report;
 use crate::yaml::{Field, Given, Map, Node};
 
@@ -63,17 +74,26 @@ pub(crate) struct Stream {
 impl Stream {
     /// Its processors as a stage, which takes them out.
     pub(crate) fn chain(&mut self) -> Chain {
+        let joins = match &self.output {
+            Output::Http(output) => output.joins(),
+            Output::File(_) => true,
+            _ => false,
+        };
         let values = match &self.input {
-            _ if self.is_json => Values::Json,
+            _ if self.is_json || joins => Values::Json,
             Input::File(_) => Values::Json,
             Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
             _ => Values::Any,
         };
         let key = match &mut self.output {
             Output::Kafka(output) => output.key.take(),
-            Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
+            _ => None,
         };
-        Chain::new(std::mem::take(&mut self.processors), self.output.topic(), values).with_key(key)
+        let routes = match &self.output {
+            Output::Kafka(output) => output.routes.clone(),
+            other => Arc::new(vec![Route::to(other.topic())]),
+        };
+        Chain::new(std::mem::take(&mut self.processors), routes, values).with_key(key)
     }
 }
 
@@ -83,11 +103,14 @@ pub(crate) struct File {
     pub(crate) cases: Vec<Case>,
     pub(crate) streams: Vec<Stream>,
     pub(crate) logging: Logging,
+    /// Where its process answers whether it is well.
+    pub(crate) health: Option<HealthCheck>,
 }
 
 /// Reads and checks the whole file.
 pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> File {
     let Some(mut root) = Map::root(root, report) else { return File::default() };
+    let health = root.get_filled("health_check").and_then(|field| health::read(&field));
     // After a problem here the streams are not told that they have no brokers.
     let brokers = root.get("brokers").map(|field| kafka::addresses(&field)).map(|given| match given.is_empty() {
         true => EMBEDDED.to_owned(),
@@ -110,7 +133,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
     let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
-    File { cases, streams, logging }
+    File { cases, streams, logging, health }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
@@ -118,7 +141,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let id = map.get("id").and_then(|field| id(&field)).unwrap_or_else(|| item.given(format!("stream-{index}")));
     let input = map.required("input", "a stream needs an input").and_then(|field| input::read(&field, surroundings));
     let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
-    let output = map.required("output", "a stream needs an output").and_then(|f| output::read(&f, surroundings));
+    let output = output(&mut map, surroundings);
     let error_output = map.get("error_output");
     let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
@@ -152,6 +175,18 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     };
     rules::check(&stream, report);
     Some(stream)
+}
+
+/// `output`, or the list `outputs`.
+fn output(map: &mut Map, surroundings: &Surroundings) -> Option<(Output, Common)> {
+    let Some(list) = map.get("outputs") else {
+        let field = map.required("output", "a stream needs an output, or a list of outputs that are written together");
+        return output::read(&field?, surroundings);
+    };
+    if let Some(one) = map.get("output") {
+        one.problem("a stream has an output or a list of outputs; move it into the list, or remove one of the two");
+    }
+    output::read_list(&list, surroundings)
 }
 
 fn id(field: &Field) -> Option<Given<String>> {

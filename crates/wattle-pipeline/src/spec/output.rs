@@ -1,31 +1,31 @@
 //! The `output` and the `error_output` of a stream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, Compression, TransactionScope};
 
 use super::common::{self, Common};
+use super::file_output::{self, FileOutput};
+use super::http_output::{self, HttpOutput};
+use super::route::{is_kafka, route, routes};
 use super::{KafkaInput, SqlOutput, Surroundings, kafka, sql};
-use crate::chain::{Key, key};
+use crate::chain::{Key, Route, key};
 use crate::yaml::{Field, Given, Map};
 
 pub(crate) enum Output {
     Kafka(Box<KafkaOutput>),
     Sql(Box<SqlOutput>),
+    Http(Box<HttpOutput>),
+    File(Box<FileOutput>),
     Stdout { append_newline: bool },
     Drop,
 }
 
-/// The dead-letter topic.
-pub(crate) struct ErrorOutput {
-    pub(crate) topic: Given<String>,
-    pub(crate) brokers: String,
-}
-
 pub(crate) struct KafkaOutput {
     pub(crate) brokers: String,
-    /// Blank after a problem.
-    pub(crate) topic: Given<String>,
+    /// Where each record goes: one way, or several in one transaction. Empty after a problem.
+    pub(crate) routes: Arc<Vec<Route>>,
     /// Instead of the key that the record has.
     pub(crate) key: Option<Key>,
     /// Whether the key is there and true.
@@ -41,12 +41,30 @@ pub(crate) struct KafkaOutput {
     pub(crate) here: Given<()>,
 }
 
+/// Where records go that cannot be processed.
+pub(crate) struct ErrorOutput {
+    pub(crate) topic: Given<String>,
+    /// Those of the output, where that is Kafka too.
+    pub(crate) brokers: String,
+    /// Of a producer of its own, where the output is none.
+    pub(crate) client: ClientProperties,
+}
+
 impl Output {
-    /// The topic of its messages; for what is no topic, the output's type.
+    pub(crate) fn kafka(&self) -> Option<&KafkaOutput> {
+        match self {
+            Output::Kafka(output) => Some(output),
+            _ => None,
+        }
+    }
+
+    /// The (first) topic of its messages; for what is no topic, the output's type.
     pub(crate) fn topic(&self) -> &str {
         match self {
-            Output::Kafka(output) => &output.topic.value,
+            Output::Kafka(output) => output.topics().next().map_or("", |topic| &topic.value),
             Output::Sql(output) => &output.table,
+            Output::Http(_) => "http",
+            Output::File(_) => "file",
             Output::Stdout { .. } => "stdout",
             Output::Drop => "drop",
         }
@@ -54,6 +72,11 @@ impl Output {
 }
 
 impl KafkaOutput {
+    /// All topics that records can go to.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &Given<String>> {
+        self.routes.iter().flat_map(Route::topics)
+    }
+
     /// Whether it has other brokers than a Kafka input. They may still lead to the same cluster.
     pub(crate) fn is_elsewhere(&self, input: &KafkaInput) -> bool {
         let known = !input.brokers.is_empty() && !self.brokers.is_empty();
@@ -78,16 +101,28 @@ impl KafkaOutput {
 enum Kind {
     Kafka,
     Sql,
+    Http,
+    File,
     Stdout,
     Drop,
 }
 
 pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let mut map = Map::of(field)?;
-    let kinds = [("kafka", Kind::Kafka), ("sql", Kind::Sql), ("stdout", Kind::Stdout), ("drop", Kind::Drop)];
-    let output = match map.required("type", "an output needs a type: kafka, sql, stdout or drop")?.word(&kinds)? {
+    let kinds = [
+        ("kafka", Kind::Kafka),
+        ("sql", Kind::Sql),
+        ("http", Kind::Http),
+        ("file", Kind::File),
+        ("stdout", Kind::Stdout),
+        ("drop", Kind::Drop),
+    ];
+    let kind = map.required("type", "an output needs a type: kafka, sql, http, file, stdout or drop")?.word(&kinds)?;
+    let output = match kind {
         Kind::Kafka => Output::Kafka(Box::new(kafka_output(&mut map, field, surroundings))),
         Kind::Sql => Output::Sql(Box::new(sql::read(&mut map, field, surroundings))),
+        Kind::Http => Output::Http(Box::new(http_output::read(&mut map)?)),
+        Kind::File => Output::File(Box::new(file_output::read(&mut map, surroundings)?)),
         Kind::Stdout => {
             Output::Stdout { append_newline: map.get("append_newline").and_then(|f| f.bool()).unwrap_or(true) }
         }
@@ -98,6 +133,25 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Output
     Some((output, common))
 }
 
+/// A list of outputs, which are written together: all topics of one cluster. The keys of the transaction are those of the first.
+pub(super) fn read_list(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
+    let items = field.list()?;
+    let Some(first) = items.first() else {
+        field.problem("must hold at least one output");
+        return None;
+    };
+    let mut map = Map::of(first)?;
+    if !is_kafka(&mut map) {
+        return None;
+    }
+    let mut output = Box::new(kafka_output(&mut map, first, surroundings));
+    let common = common::read(&mut map);
+    map.finish();
+    let own = Arc::into_inner(std::mem::take(&mut output.routes)).unwrap_or_default();
+    output.routes = Arc::new(routes(own, &output.brokers, &items, surroundings));
+    Some((Output::Kafka(output), common))
+}
+
 fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> KafkaOutput {
     let compressions = [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd]
         .map(|compression| (compression.name(), compression));
@@ -105,10 +159,7 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
     let acks = ["0", "1", "all"].map(|acks| (acks, acks));
     KafkaOutput {
         brokers: kafka::brokers(map, surroundings),
-        topic: match map.required("topic", "a kafka output needs a topic") {
-            Some(field) => field.given(topic(&field)),
-            None => field.given(String::new()),
-        },
+        routes: Arc::new(route(map, surroundings.text).into_iter().collect()),
         key: map.get("key").and_then(|field| key::read(&field, surroundings.text)),
         exactly_once: map.get("exactly_once").and_then(|field| field.bool().map(|value| field.given(value))),
         // Blank counts as given: the rules say what is missing.
@@ -150,30 +201,27 @@ pub(super) fn read_error_output(
     let mut map = Map::of(field)?;
     map.required("type", "an error_output needs type: kafka").and_then(|field| field.word(&[("kafka", ())]));
     let topic = map.required("topic", "an error_output needs a topic").map(|field| field.given(topic(&field)));
-    let brokers = match output {
-        Some(Output::Kafka(output)) => {
-            if let Some(field) = map.get("brokers") {
-                let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
-                if !names.is_empty() && !kafka::same_brokers(&names.join(","), &output.brokers) {
-                    field.problem("must be the same as output.brokers, since both are written together; remove it");
-                }
-            }
-            output.brokers.clone()
-        }
-        Some(Output::Sql(_)) => kafka::brokers(&mut map, surroundings),
-        Some(_) => {
-            map.get("brokers");
-            field.problem(
-                "needs an output of type kafka or sql: records that fail are written together with the others",
-            );
-            String::new()
-        }
-        None => {
-            map.get("brokers");
-            String::new()
-        }
+    let (brokers, client) = match output {
+        Some(Output::Kafka(output)) => (with_output(&mut map, output), ClientProperties::new()),
+        _ => (kafka::brokers(&mut map, surroundings), kafka::client(&mut map, ClientRole::Producer, |_| None)),
     };
     map.finish();
     let topic = topic.filter(|topic| !topic.value.is_empty())?;
-    Some(ErrorOutput { topic, brokers })
+    Some(ErrorOutput { topic, brokers, client })
+}
+
+/// The output's brokers, which are those of its dead letters.
+fn with_output(map: &mut Map, output: &KafkaOutput) -> String {
+    if let Some(field) = map.get("brokers") {
+        let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
+        if !names.is_empty() && !kafka::same_brokers(&names.join(","), &output.brokers) {
+            field.problem("must be the same as output.brokers, since both are written together; remove it");
+        }
+    }
+    for key in ["client", "client_id", "security"] {
+        if let Some(field) = map.get(key) {
+            field.problem("is that of the output, since both are written together; remove it");
+        }
+    }
+    output.brokers.clone()
 }

@@ -3,13 +3,12 @@
 use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, topic_problem};
 
 use super::kafka::{EMBEDDED, same_brokers};
-use super::{Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
+use super::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
 
 /// The rules inside one stream.
 pub(super) fn check(stream: &Stream, report: &Report) {
-    let error_topic = stream.error_output.as_ref().map(|error_output| &error_output.topic);
     if let Input::Kafka(input) = &stream.input {
         protocol(input, report);
     }
@@ -17,28 +16,25 @@ pub(super) fn check(stream: &Stream, report: &Report) {
         (Input::Kafka(input), Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
             positions(input, output, report);
-            loops(input, output, error_topic, report);
+            loops(input, &output.brokers, output.topics(), report);
         }
         (_, Output::Kafka(output)) => {
             settings(output, &stream.batch, report);
             cursor(&stream.input, output, report);
         }
-        (Input::Kafka(input), Output::Sql(_)) => {
-            if let Some(error_output) =
-                stream.error_output.as_ref().filter(|e| same_brokers(&e.brokers, &input.brokers))
-            {
-                not_an_input(input, &error_output.topic, report);
-            }
-        }
+        (Input::Kafka(_), Output::Sql(_)) => {}
         (_, Output::Sql(output)) => needs_an_id(output, report),
-        (Input::Kafka(input), Output::Stdout { .. } | Output::Drop) => {
+        (Input::Kafka(input), _) => {
             unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
         }
         _ => {}
     }
     pushed(stream, report);
-    if let (Output::Kafka(output), Some(topic)) = (&stream.output, error_topic)
-        && topic.value == output.topic.value
+    if let (Input::Kafka(input), Some(error)) = (&stream.input, &stream.error_output) {
+        loops(input, &error.brokers, [&error.topic], report);
+    }
+    if let (Output::Kafka(output), Some(ErrorOutput { topic, .. })) = (&stream.output, &stream.error_output)
+        && output.topics().any(|written| written.value == topic.value)
     {
         add(report, topic, "must not be the topic of the output: nobody could tell failed records from good ones");
     }
@@ -230,24 +226,21 @@ fn pushed(stream: &Stream, report: &Report) {
             }
         }
         Output::Sql(output) => report.add(output.here.place, output.here.path.clone(), text),
-        Output::Stdout { .. } | Output::Drop => {}
+        _ => {}
     }
 }
 
 /// A stream that reads what it writes never ends.
-fn loops(input: &KafkaInput, output: &KafkaOutput, error_topic: Option<&Given<String>>, report: &Report) {
-    if !same_brokers(&input.brokers, &output.brokers) {
+fn loops<'a>(input: &KafkaInput, brokers: &str, written: impl IntoIterator<Item = &'a Given<String>>, report: &Report) {
+    if !same_brokers(&input.brokers, brokers) {
         return;
     }
-    for topic in [Some(&output.topic), error_topic].into_iter().flatten() {
-        not_an_input(input, topic, report);
-    }
-}
-
-fn not_an_input(input: &KafkaInput, topic: &Given<String>, report: &Report) {
-    if input.topics.contains(&topic.value) {
-        let text = format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
-        add(report, topic, text);
+    for topic in written {
+        if input.topics.contains(&topic.value) {
+            let text =
+                format!("{} is also in input.topics: the stream would read its own records forever", topic.value);
+            add(report, topic, text);
+        }
     }
 }
 
@@ -341,10 +334,7 @@ fn shared(stream: &Stream, earlier: &[Stream], report: &Report) {
 }
 
 fn transactional_id(stream: &Stream) -> Option<&Given<String>> {
-    match &stream.output {
-        Output::Kafka(output) => output.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty()),
-        Output::Sql(_) | Output::Stdout { .. } | Output::Drop => None,
-    }
+    stream.output.kafka()?.transactional_id.as_ref().filter(|id| !id.value.trim().is_empty())
 }
 
 /// Where it was given; a consumer group is one stream's anyway.

@@ -31,6 +31,7 @@ pub(crate) enum Database {
         /// As the pipeline file says it.
         name: String,
         /// Where it is, seen from the working directory.
+        #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
         path: PathBuf,
     },
     Postgres {

@@ -165,11 +165,10 @@ fn a_stream_does_not_read_what_it_writes() {
 }
 
 #[test]
-fn an_error_output_goes_with_a_kafka_output() {
+fn an_error_output_is_written_with_a_kafka_output() {
     let with = |output: &str, error: &str| format!("{}    error_output: {{{error}}}\n", stream(KAFKA_IN, output));
     accepted(&with(KAFKA_OUT, "type: kafka, topic: dlq"));
     accepted(&with(KAFKA_OUT, "type: kafka, topic: dlq, brokers: localhost:9092"));
-    refuses(&with("type: drop", "type: kafka, topic: dlq"), &["streams[0].error_output", "output of type kafka"]);
     refuses(&with(KAFKA_OUT, "type: kafka, topic: b"), &["error_output.topic", "topic of the output"]);
     refuses(&with(KAFKA_OUT, "type: kafka, topic: a"), &["error_output.topic", "input.topics"]);
     refuses(&with(KAFKA_OUT, "type: kafka, topic: dlq, brokers: x:1"), &["error_output.brokers", "output.brokers"]);

@@ -16,6 +16,6 @@ fn the_block_is_aligned() {
         problems.to_string(),
         "pipeline.yaml has 2 problems\n\n  \
            2:41   streams[0].input.cuont   unknown key; did you mean count?\n  \
-           3:14   streams[0].output.type   \"x\" is not known; known here: kafka, sql, stdout, drop\n"
+           3:14   streams[0].output.type   \"x\" is not known; known here: kafka, sql, http, file, stdout, drop\n"
     );
 }

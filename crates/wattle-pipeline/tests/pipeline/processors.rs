@@ -81,3 +81,22 @@ fn there_is_no_way_out() {
         assert!(found[0].contains("undefined function"), "{found:?}");
     }
 }
+
+#[test]
+fn split_takes_a_path_into_the_value() {
+    let split = |keys: &str| with(&format!("        - {{type: split{keys}}}\n"));
+    accepted(&split(""));
+    accepted(&split(", field: '.items[0].parts'"));
+    for path in ["'%headers'", "'.a.'", "''"] {
+        refuses(&split(&format!(", field: {path}")), &["processors[0].field"]);
+    }
+}
+
+#[test]
+fn the_predecessors_conversions_are_accepted() {
+    let step = |step: &str| with(&format!("        - {{{step}}}\n"));
+    accepted(&step("type: json_to_arrow"));
+    accepted(&step("type: json_to_arrow, value_field: __value__, fields_to_include: [a, b]"));
+    accepted(&step("type: arrow_to_json, fields_to_include: [a]"));
+    refuses(&step("type: json_to_arrow, value_field: data"), &["value_field", "remove value_field"]);
+}

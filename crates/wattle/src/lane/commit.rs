@@ -102,8 +102,9 @@ impl<S: Transformer> Lane<S> {
             }
             Committer::AtLeastOnce { sink } => {
                 let sink = sink.as_mut().expect("a task that runs has a sink");
-                if !self.output.is_empty() {
-                    sink.deliver(&self.batch, &self.output)?;
+                let cancel = &self.tasks[&self.number].cancel;
+                if !self.output.is_empty() && !sink.deliver(&self.batch, &self.output, cancel)? {
+                    return Ok(Attempt::Dropped);
                 }
                 // Delivered once: only the positions are tried again.
                 self.output.clear();

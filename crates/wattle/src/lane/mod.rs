@@ -82,6 +82,8 @@ pub(crate) struct Lane<S: Transformer> {
     turn: usize,
     /// When the stores were last told that they are ours.
     owned: Instant,
+    /// What the metrics were told of the tasks.
+    told: BTreeMap<i32, Lifecycle>,
 }
 
 impl<S: Transformer> Lane<S> {
@@ -107,6 +109,7 @@ impl<S: Transformer> Lane<S> {
             asides: AsideLog::default(),
             turn: 0,
             owned: Instant::now(),
+            told: BTreeMap::new(),
         })
     }
 
@@ -126,7 +129,9 @@ impl<S: Transformer> Lane<S> {
     fn serve(&mut self) -> Result<(), Error> {
         let mut quiet_since = Instant::now();
         loop {
-            if self.read_inbox() {
+            let ends = self.read_inbox();
+            self.tell(ends);
+            if ends {
                 return Ok(());
             }
             self.own_stores()?;
@@ -153,6 +158,16 @@ impl<S: Transformer> Lane<S> {
                 // A queue that fills and a command that arrives unpark this thread, also if they do so before it parks.
                 let quiet = QUIET.saturating_sub(quiet_since.elapsed());
                 thread::park_timeout(next_timer.map_or(quiet, |wait| wait.min(quiet)));
+            }
+        }
+    }
+
+    /// Tells those who watch where the tasks are.
+    fn tell(&mut self, ends: bool) {
+        for (number, task) in &self.tasks {
+            let now = if ends { Lifecycle::Suspended } else { task.lifecycle() };
+            if self.told.insert(*number, now) != Some(now) {
+                self.shared.metrics.task(*number, now);
             }
         }
     }
@@ -266,6 +281,7 @@ impl<S: Transformer> Lane<S> {
         self.batch.order();
         let shared = self.shared.clone();
         let limits = self.limits();
+        let mut open = shared.metrics.open();
         let (mut committed, mut ran) = (0, false);
         loop {
             self.keep_running(committed);
@@ -306,6 +322,7 @@ impl<S: Transformer> Lane<S> {
                     shared.metrics.batch(until, messages, dead_letters, started.elapsed());
                     shared.metrics.skipped(aside.skipped.count);
                     self.asides.note(&shared.config.name, aside);
+                    open.renew();
                     committed = until;
                 }
                 Outcome::Dropped => {}

@@ -8,16 +8,17 @@ use crate::config::{ClientProperties, Compression};
 use crate::error::Error;
 use crate::kafka::{Admin, Batch, Producer, ProducerConfig};
 use crate::stage::Output;
-use crate::worker::{Limits, check_topics};
+use crate::worker::{Limits, Stop, check_topics};
 
 /// Takes the outputs of one task or of one source. It belongs to one thread.
 pub trait Sink: Send {
-    /// Writes the outputs in their order and returns when every one of them is confirmed: positions are committed next.
-    /// `batch` is what they were made from.
+    /// Writes the outputs in their order and returns true when every one of them is confirmed: positions are committed next.
+    /// `batch` is what they were made from. A sink that tries again gives up when `stop` is given: false, and nothing of the batch is
+    /// committed here.
     ///
     /// # Errors
     /// Stops the worker; nothing of the batch is committed, so that a restart repeats it.
-    fn deliver(&mut self, batch: &Batch, output: &Output) -> Result<(), Error>;
+    fn deliver(&mut self, batch: &Batch, output: &Output, stop: &Stop) -> Result<bool, Error>;
 }
 
 /// What a [`KafkaSink`] is told.
@@ -81,8 +82,8 @@ impl KafkaSink {
 }
 
 impl Sink for KafkaSink {
-    fn deliver(&mut self, batch: &Batch, output: &Output) -> Result<(), Error> {
-        let Err(failure) = self.producer.deliver(output, DELIVER) else { return Ok(()) };
+    fn deliver(&mut self, batch: &Batch, output: &Output, _stop: &Stop) -> Result<bool, Error> {
+        let Err(failure) = self.producer.deliver(output, DELIVER) else { return Ok(true) };
         let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
         Err(refusal(&failure, output, batch, limit)
             .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.name), source: failure.error }))

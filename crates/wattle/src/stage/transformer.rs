@@ -106,6 +106,8 @@ where
 pub struct StageError {
     reason: Box<dyn StdError + Send + Sync>,
     fault: Fault,
+    /// The part of a stage that failed, where it has several.
+    stage: Option<Box<str>>,
 }
 
 /// What is at fault.
@@ -121,14 +123,14 @@ impl StageError {
     /// An error with a text of its own. Leave record contents out: it is logged.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        StageError { reason: text.into().into(), fault: Fault::Unknown }
+        StageError { reason: text.into().into(), fault: Fault::Unknown, stage: None }
     }
 
     /// The record itself is at fault: a part of it is not what the stage expects, and never will be. [`Transformer::on_invalid`] decides what
     /// becomes of the record.
     #[must_use]
     pub fn invalid(part: Part, text: impl Into<String>) -> Self {
-        StageError { reason: text.into().into(), fault: Fault::Record(part) }
+        StageError { reason: text.into().into(), fault: Fault::Record(part), stage: None }
     }
 
     /// The part of the record that is at fault.
@@ -140,10 +142,22 @@ impl StageError {
         }
     }
 
+    /// Names the part of a stage that has failed, for stages of several parts: the text begins with it, and a dead letter has it in a header.
+    #[must_use]
+    pub fn in_stage(self, stage: &str) -> Self {
+        StageError { stage: Some(stage.into()), ..self }
+    }
+
+    /// The part of the stage that failed, where it was named.
+    #[must_use]
+    pub fn stage(&self) -> Option<&str> {
+        self.stage.as_deref()
+    }
+
     /// The state of the record's key is not what the stage reads.
     pub(crate) fn unreadable_state(reason: &str) -> Self {
         let text = format!("the state of its key cannot be read: {reason}");
-        StageError { reason: text.into(), fault: Fault::State }
+        StageError { reason: text.into(), fault: Fault::State, stage: None }
     }
 
     pub(crate) fn is_about_state(&self) -> bool {
@@ -159,6 +173,9 @@ impl StageError {
 
 impl fmt::Display for StageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(stage) = &self.stage {
+            write!(f, "{stage}: ")?;
+        }
         match self.fault {
             Fault::Record(Part::Key) => write!(f, "invalid key: {}", self.reason),
             Fault::Record(Part::Value) => write!(f, "invalid value: {}", self.reason),
@@ -169,6 +186,6 @@ impl fmt::Display for StageError {
 
 impl<E: StdError + Send + Sync + 'static> From<E> for StageError {
     fn from(error: E) -> Self {
-        StageError { reason: Box::new(error), fault: Fault::Unknown }
+        StageError { reason: Box::new(error), fault: Fault::Unknown, stage: None }
     }
 }

@@ -39,15 +39,18 @@ pub(super) fn printable_key(key: Option<&[u8]>) -> Option<String> {
     (key.len() <= 64 && !key.chars().any(char::is_control)).then(|| format!("{key:?}"))
 }
 
-/// The original record, unchanged, with headers that say where it was and what was wrong.
+/// The original record, unchanged, with headers behind its own that say what was wrong (`wattle.error`, and `wattle.stage` where the error tells) and
+/// where it was (`wattle.topic`, `wattle.partition`, `wattle.offset`).
 pub fn dead_letter<'a>(record: &Record<'a>, topic: &'a str, reason: &StageError) -> Message<'a> {
     let mut headers = record.headers.to_vec();
     let notes = [
-        ("wattle.error", reason.to_string()),
-        ("wattle.topic", record.topic.to_owned()),
-        ("wattle.partition", record.partition.to_string()),
-        ("wattle.offset", record.offset.to_string()),
+        ("wattle.error", Some(reason.to_string())),
+        ("wattle.stage", reason.stage().map(str::to_owned)),
+        ("wattle.topic", Some(record.topic.to_owned())),
+        ("wattle.partition", Some(record.partition.to_string())),
+        ("wattle.offset", Some(record.offset.to_string())),
     ];
+    let notes = notes.into_iter().filter_map(|(name, value)| Some((name, value?)));
     headers.extend(notes.map(|(name, value)| Header { name: name.to_owned(), value: Some(value.into_bytes()) }));
     Message::copy(record, topic).headers(headers)
 }

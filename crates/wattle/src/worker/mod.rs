@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub(crate) use assignment::Incarnation;
 pub(crate) use desk::Question;
 pub use desk::States;
-pub use monitor::{Lag, Monitor, PartitionLag};
+pub use monitor::{Lag, Membership, Monitor, PartitionLag};
 pub use restores::Restore;
 pub(crate) use restores::Restoring;
 pub(crate) use shared::{Router, Shared};

@@ -51,6 +51,15 @@ impl Monitor {
         self.restores.list()
     }
 
+    /// Whether the worker has connected and is a member of its group. Asks nobody.
+    #[must_use]
+    pub fn membership(&self) -> Membership {
+        let Some(consumer) = self.source.get().and_then(|source| source.consumer.upgrade()) else {
+            return Membership::NotConnected;
+        };
+        if consumer.token().is_some() { Membership::Member } else { Membership::Joining }
+    }
+
     /// What the *group* has committed, and where the input topics end for a `read_committed` reader, over all partitions of
     /// all input topics. `None` before the worker is connected and after it has ended. Asks the broker: takes milliseconds, up to
     /// a few seconds.
@@ -77,6 +86,17 @@ impl Monitor {
         }
         Ok(Some(Lag { partitions }))
     }
+}
+
+/// See [`Monitor::membership`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// It has not connected yet, or has ended.
+    NotConnected,
+    /// It waits for the group.
+    Joining,
+    /// It is a member; whether it has partitions is another question.
+    Member,
 }
 
 /// See [`Monitor::lag`].

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use wattle::{
-    Batch, Error, KafkaSink, KafkaSinkConfig, Output, Place, RefusedRecord, Sink as _, SinkFailure, StageError,
+    Batch, Error, KafkaSink, KafkaSinkConfig, Output, Place, RefusedRecord, Sink as _, SinkFailure, StageError, Stop,
     TransactionalSink, TransactionalSinkFactory, dead_letter, failed_record,
 };
 
@@ -228,7 +228,11 @@ impl DeadLetters {
         for (source, reason) in refused {
             if !self.sent.contains(&place(*source)) {
                 sources.push(place(*source));
-                letters.send(dead_letter(&batch.get(*source), &self.topic, &StageError::new(reason.clone())));
+                letters.send(dead_letter(
+                    &batch.get(*source),
+                    &self.topic,
+                    &StageError::new(reason.clone()).in_stage("output"),
+                ));
             }
         }
         if letters.is_empty() {
@@ -238,7 +242,7 @@ impl DeadLetters {
             Some(sink) => sink,
             none => none.insert(KafkaSink::connect(&self.config).map_err(may_pass)?),
         };
-        if let Err(error) = sink.deliver(batch, &letters) {
+        if let Err(error) = sink.deliver(batch, &letters, &Stop::new()) {
             self.sink = None;
             return Err(may_pass(error));
         }
