@@ -332,16 +332,44 @@ fn secrets_do_not_reach_the_log() {
         "      transactional_id:",
         "      client: { sasl.username: \"${NAME}\", sasl.password: \"${PASSWORD}\" }\n      transactional_id:",
     );
-    // Once as it is, once with a mistake beside the secret.
-    for text in [text.clone(), text.replace("sasl.username", "transactional.id")] {
-        let file = folder.file(&text);
-        for arguments in [&["check", &file][..], &["run", &file, "--log-level", "trace"]] {
-            let output = wattle(arguments)
-                .envs([("NAME", "wattle"), ("PASSWORD", secret), ("BROKERS", &closed_address())])
-                .output()
-                .unwrap();
-            assert!(!stderr(&output).contains(secret), "{arguments:?}: {}", stderr(&output));
-            assert!(!stdout(&output).contains(secret), "{arguments:?}: {}", stdout(&output));
+    let security = COPY.replace(
+        "      transactional_id:",
+        "      security: { sasl: { mechanism: plain, username: \"${NAME}\", password: \"${PASSWORD}\" } }\n      transactional_id:",
+    );
+    let uri = "postgres://me:${PASSWORD}@localhost:1/x";
+    let sql = format!(
+        "streams: [{{input: {{type: stdin}}, output: {{type: sql, table_name: t, retry_for: 1s, output_type: {{type: postgres, uri: '{uri}'}}}}}}]\n"
+    );
+    let http = "streams: [{input: {type: http, address: '127.0.0.1:0', path: /x, auth: {type: bearer, token: '${PASSWORD}'}, max_body: 0}, output: {type: drop}}]\n";
+    // What librdkafka itself logs of its properties.
+    let talkative = text.replace("sasl.username:", "debug: conf, sasl.username:");
+    let mut children = Vec::new();
+    // Once as they are, once with a mistake beside or in the secret.
+    for text in [
+        text.clone(),
+        text.replace("sasl.username", "transactional.id"),
+        text.replace("sasl.password", "sasl.passwort"),
+        text.replace("sasl.password", "linger.ms"),
+        talkative,
+        security.clone(),
+        security.replace("mechanism: plain", "mechanism: \"${PASSWORD}\""),
+        security.replace("password:", "pass:"),
+        sql.clone(),
+        sql.replace("postgres://", "mysql://"),
+        http.to_owned(),
+    ] {
+        let file = folder.0.join(format!("{}.yaml", children.len())).display().to_string();
+        std::fs::write(&file, &text).unwrap();
+        for arguments in [&["check", &file][..], &["run", &file, "--drain", "--log-level", "trace"]] {
+            let broker = closed_address();
+            let variables = [("NAME", "wattle"), ("PASSWORD", secret), ("BROKERS", &broker)];
+            children.push((text.clone(), wattle(arguments).envs(variables).spawn().unwrap()));
         }
+    }
+    for (text, child) in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(!stderr(&output).contains(secret), "{text}: {}", stderr(&output));
+        assert!(!stdout(&output).contains(secret), "{text}: {}", stdout(&output));
+        assert!(!output.stdout.is_empty() || !output.stderr.is_empty(), "{text}");
     }
 }

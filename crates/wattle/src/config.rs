@@ -1,14 +1,15 @@
 //! What a worker is told: plain data, checked by [`WorkerConfig::validate`] before anything connects.
 
 mod changelog;
+mod properties;
 mod protocol;
 mod topic;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use properties::ClientProperties;
 pub use protocol::{GroupProtocol, protocol_problem};
 pub use topic::topic_problem;
 
@@ -16,9 +17,6 @@ use crate::error::Error;
 use crate::extract::OtherCluster;
 use crate::kafka;
 use crate::lane::{Sink, TransactionalSinkFactory};
-
-/// Further librdkafka properties, by name.
-pub type ClientProperties = BTreeMap<String, String>;
 
 /// Where a consumer group begins on a topic for which it has no committed position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
