@@ -1,6 +1,7 @@
 //! The JSON Schema of a pipeline file, for editors. The readers in `spec` decide what a file may say; the tables in `keys` say it once more
 //! with words for people, and a test compares the two, key by key.
 
+mod common;
 mod keys;
 
 use serde_json::{Map as Object, Value, json};
