@@ -129,7 +129,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct CheckArgs {
     /// The pipeline file
     pub(crate) file: PathBuf,
-    /// Ask the clusters too: brokers, topics and their partitions, transaction timeouts, the groups' members. Joins and changes nothing
+    /// Ask the clusters too: brokers, topics and their partitions, transaction timeouts, the groups' members. Joins and changes nothing; the embedded broker gets the topics that a run would make
     #[arg(long)]
     pub(crate) connect: bool,
     #[command(flatten)]
