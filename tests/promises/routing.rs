@@ -55,7 +55,7 @@ pub(super) fn a_topic_that_is_not_listed_is_refused_with_the_record(room: &Room)
     room.load(&[&input], 1).send(0..4);
     let mut pipeline = room.copy(&[&input], &all);
     let route = by_parity(&even, &odd, &[&even]);
-    let mut process = room.run(with_outputs(&pipeline, &[route.clone()]));
+    let mut process = room.run(with_outputs(&pipeline, std::slice::from_ref(&route)));
     assert_eq!(process.wait_exit(PATIENCE), 1);
     let words = [&format!("{input}/0"), "offset 1", "outputs[1].topic.expr", &format!("the topic {odd}"), "none of its topics"];
     assert!(process.says(&words), "log: {}", process.stderr());
