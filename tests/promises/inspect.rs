@@ -97,7 +97,13 @@ fn inspect(room: &Room) -> Value {
 }
 
 fn inspect_with(room: &Room, arguments: &[&str]) -> Value {
-    serde_json::from_str(&done(wattle(room, "inspect", &[&["--json"], arguments].concat()))).expect("JSON")
+    let mut process = wattle(room, "inspect", &[&["--json"], arguments].concat());
+    let code = process.wait_exit(Duration::from_secs(60));
+    let found: Value = serde_json::from_str(&process.stdout().join("\n")).expect("JSON");
+    let is_empty = |what: &str| found[what].as_array().is_none_or(Vec::is_empty);
+    let nothing = ["members", "positions", "changelog"].into_iter().all(is_empty) && found["local"].is_null();
+    assert_eq!(code, if nothing { 2 } else { 0 }, "{}", process.stderr());
+    found
 }
 
 fn wattle(room: &Room, command: &str, arguments: &[&str]) -> Process {

@@ -429,7 +429,7 @@ pub(super) fn a_partition_that_is_added_to_the_input_of_a_stage_with_state_is_re
     let mut third = start(room, &input, &output);
     assert_eq!(third.wait_exit(PATIENCE), 1);
     for process in [second, third] {
-        let words = [&format!("{}-changelog has 2 partitions and the input topics", room.group()), "new application_id"];
+        let words = [&format!("{}-changelog has 2 partitions and the input topics", room.group()), "another application_id"];
         assert!(process.says(&words), "log: {}", process.stderr());
     }
     assert_eq!(group.committed(&input)[2], None);

@@ -8,7 +8,7 @@ use wattle::{ClientProperties, ClusterView, Error};
 
 use crate::plan::{Plan, StreamPlan};
 use crate::problem::{Place, Problems, Report};
-use crate::spec::{Input, KafkaInput, KafkaOutput, Output};
+use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output};
 
 /// What the clusters have answered.
 pub struct Connected {
@@ -52,6 +52,9 @@ impl Look {
             let at = At { place: input.group.place, path: input.group.path.trim_end_matches(".consumer_group") };
             self.read(stream, input, &at);
         }
+        if let Some(errors) = stream.error_output() {
+            self.dead_letters(stream, errors);
+        }
         if let Output::Kafka(output) = output {
             let at = At { place: output.here.place, path: &output.here.path };
             self.written(stream, output, &at);
@@ -76,7 +79,7 @@ impl Look {
             problems.push(("topics", format!("{text}: {}", counts.join(", "))));
         }
         let topics: Vec<_> = counts.iter().map(|(topic, count)| format!("{topic} ({})", partitions(*count))).collect();
-        let mut fact = format!("reads {} of cluster {}", topics.join(", "), cluster.id);
+        let mut fact = format!("reads {} of cluster {}", some(&topics), cluster.id);
         let topic = input.topics.first().map_or("", String::as_str);
         match cluster.members(&input.group.value, topic) {
             Ok(members) if members.is_empty() => fact += &format!("; group {} has no members", input.group.value),
@@ -98,13 +101,13 @@ impl Look {
     fn written(&mut self, stream: &StreamPlan, output: &KafkaOutput, at: &At) {
         let mut problems = Vec::new();
         let Some(cluster) = self.cluster(&output.brokers, &output.client, at) else { return };
-        let topics: Vec<String> = stream.link().writes.into_iter().map(|(topic, _)| topic).collect();
+        let topics: Vec<String> = output.topics().map(|topic| topic.value.clone()).collect();
         problems.extend(missing(cluster, topics.iter(), &output.brokers));
         let shown: Vec<_> = topics
             .iter()
             .filter_map(|topic| Some(format!("{topic} ({})", partitions(*cluster.topics.get(topic)?))))
             .collect();
-        let mut fact = format!("writes {} of cluster {}", shown.join(", "), cluster.id);
+        let mut fact = format!("writes {} of cluster {}", some(&shown), cluster.id);
         if output.is_exactly_once() {
             let (ours, longest) = (output.timeout(), cluster.longest_transaction);
             if longest.is_some_and(|longest| ours > longest) {
@@ -131,6 +134,15 @@ impl Look {
         }
         self.facts.push((stream.id().to_owned(), fact));
         self.refuse(at, problems);
+    }
+
+    fn dead_letters(&mut self, stream: &StreamPlan, errors: &ErrorOutput) {
+        let topic = &errors.topic;
+        let at = At { place: topic.place, path: topic.path.trim_end_matches(".topic") };
+        let client = stream.output().kafka().map_or(&errors.client, |output| &output.client);
+        let Some(cluster) = self.cluster(&errors.brokers, client, &at) else { return };
+        let problem = missing(cluster, std::iter::once(&topic.value), &errors.brokers);
+        self.refuse(&at, problem.into_iter().collect());
     }
 
     /// Whether brokers that differ lead to one cluster.
@@ -187,6 +199,10 @@ fn missing<'a>(
         "does not exist on {brokers}: {list}. Correct the name, or create it: wattle create {create} --brokers {brokers}"
     );
     (!names.is_empty()).then_some(("topic", text))
+}
+
+fn some(topics: &[String]) -> String {
+    if topics.is_empty() { "no topic".to_owned() } else { topics.join(", ") }
 }
 
 fn partitions(count: i32) -> String {

@@ -9,7 +9,7 @@ use crate::chain::Route;
 use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::Link;
-use crate::spec::{self, EMBEDDED, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings};
+use crate::spec::{self, EMBEDDED, ErrorOutput, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings};
 use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
@@ -235,6 +235,10 @@ impl StreamPlan {
         &self.0.output
     }
 
+    pub(crate) fn error_output(&self) -> Option<&ErrorOutput> {
+        self.0.error_output.as_ref()
+    }
+
     /// The topic in which the input's position is kept; `None` where it is in the consumer group's offsets, or nowhere.
     pub(crate) fn cursor_topic(&self) -> Option<String> {
         let Output::Kafka(output) = &self.0.output else { return None };
@@ -265,5 +269,6 @@ impl StreamPlan {
 /// A URL without what may be secret in it.
 pub(crate) fn shown(url: &ureq::http::Uri) -> String {
     let host = url.authority().map(|authority| authority.as_str().rsplit('@').next().unwrap_or_default());
-    format!("{}://{}{}", url.scheme_str().unwrap_or_default(), host.unwrap_or_default(), url.path())
+    let path = if url.path().len() > 1 { "/…" } else { "" }; // the paths of webhooks are secrets
+    format!("{}://{}{path}", url.scheme_str().unwrap_or_default(), host.unwrap_or_default())
 }

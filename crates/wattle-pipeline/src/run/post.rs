@@ -1,5 +1,6 @@
 //! Records as HTTP requests, one after another. Each has a key made of the places that its records were read from: a repetition has the same.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::time::Duration;
 
@@ -18,10 +19,19 @@ pub(super) struct Post {
     agent: ureq::Agent,
     retry: Retry,
     body: Vec<u8>,
+    /// Of keys that are no places: what is pushed to an input has a place that the next process gives to something else.
+    numbers: Option<Numbers>,
+}
+
+/// Keys of this process alone.
+struct Numbers {
+    process: u64,
+    next: u64,
 }
 
 impl Post {
-    pub(super) fn new(output: HttpOutput, retry: Retry) -> Self {
+    /// `replays`: whether the input gives its records again with the same places.
+    pub(super) fn new(output: HttpOutput, replays: bool, retry: Retry) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             // A redirected POST would become a GET.
@@ -30,7 +40,8 @@ impl Post {
             .timeout_global(Some(output.timeout))
             .user_agent(concat!("wattle/", env!("CARGO_PKG_VERSION")))
             .build();
-        Post { output, agent: config.new_agent(), retry, body: Vec::new() }
+        let numbers = Numbers { process: RandomState::new().build_hasher().finish(), next: 0 };
+        Post { output, agent: config.new_agent(), retry, body: Vec::new(), numbers: (!replays).then_some(numbers) }
     }
 
     /// One request, again and again.
@@ -56,6 +67,13 @@ impl Post {
     }
 }
 
+impl Numbers {
+    fn key(&mut self) -> String {
+        self.next += 1;
+        format!("{:016x}-{}", self.process, self.next)
+    }
+}
+
 impl Target for Post {
     fn write(
         &mut self,
@@ -64,7 +82,10 @@ impl Target for Post {
         refused: &mut Refusals,
         stop: &Stop,
     ) -> Result<bool, Error> {
-        let keys = keys(batch, messages);
+        let keys = match &mut self.numbers {
+            Some(numbers) => messages.iter().map(|_| numbers.key()).collect(),
+            None => keys(batch, messages),
+        };
         let mut from = 0;
         while from < messages.len() {
             let until = end(batch, messages, from, self.output.batch_size);

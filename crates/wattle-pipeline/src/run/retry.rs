@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use wattle::Stop;
+use wattle::{Batch, Output, Place, RefusedRecord, SinkFailure, Stop, TransactionalSink, TransactionalSinkFactory};
 
 use super::part::{Gauge, Part};
 use crate::spec::RetryPolicy;
@@ -159,6 +159,66 @@ impl Retry {
             tracing::info!(%stream, attempts = times + 1, seconds = begin.elapsed().as_secs(), "{output} works again");
         }
         written
+    }
+}
+
+/// Sinks with transactions of their own, which are tried again by who has them: so that it is seen.
+pub(super) fn seen(make: TransactionalSinkFactory, condition: &Arc<Condition>) -> TransactionalSinkFactory {
+    let condition = condition.clone();
+    Box::new(move || {
+        let (sink, condition) = (make()?, condition.clone());
+        let id = condition.next.fetch_add(1, Relaxed);
+        Ok(Box::new(Seen { sink, condition, id }))
+    })
+}
+
+struct Seen {
+    sink: Box<dyn TransactionalSink>,
+    condition: Arc<Condition>,
+    id: u64,
+}
+
+impl Seen {
+    fn note<T>(&self, result: &Result<T, SinkFailure>) {
+        let mut failing = self.condition.lock();
+        let Err(SinkFailure::Again(reason) | SinkFailure::Unknown(reason)) = result else {
+            failing.remove(&self.id);
+            return;
+        };
+        self.condition.retries.fetch_add(1, Relaxed);
+        let new = || Failing { since: Instant::now(), times: 0, reason: String::new() };
+        let known = failing.entry(self.id).or_insert_with(new);
+        known.times += 1;
+        known.reason.clone_from(reason);
+    }
+}
+
+impl TransactionalSink for Seen {
+    fn open(&mut self, places: &[Place]) -> Result<Vec<Option<String>>, SinkFailure> {
+        let result = self.sink.open(places);
+        self.note(&result);
+        result
+    }
+
+    fn commit(
+        &mut self,
+        batch: &Batch,
+        output: &mut Output,
+        moves: &[(Place, String)],
+    ) -> Result<Vec<RefusedRecord>, SinkFailure> {
+        let result = self.sink.commit(batch, output, moves);
+        self.note(&result);
+        result
+    }
+
+    fn patience(&self) -> Duration {
+        self.sink.patience()
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.condition.lock().remove(&self.id);
     }
 }
 

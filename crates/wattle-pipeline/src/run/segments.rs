@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -88,7 +89,7 @@ impl Target for Segments {
 impl Drop for Segments {
     fn drop(&mut self) {
         if let Err(error) = lock(&self.shared).complete() {
-            tracing::warn!(%error, "the last segment is completed by the next start");
+            tracing::error!(%error, "the last segment is not completed; if it is there, the next start completes it");
         }
     }
 }
@@ -134,6 +135,10 @@ impl Segment {
         let path = output.folder().join(format!(".{name}{PARTIAL}"));
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         file.try_lock()?;
+        if file.metadata()?.nlink() == 0 {
+            // A start in between has held it for that of a dead writer. The next attempt has another name.
+            return Err(io::Error::other("the new segment was removed by another process"));
+        }
         sync_folder(output.folder())?;
         Ok(Segment { file, path, length: 0, begun: Instant::now() })
     }
@@ -148,6 +153,12 @@ impl Segment {
         }
         // A sync that has failed is not asked for again: the system may have dropped what it could not write.
         self.file.sync_data().map_err(|source| Append::Over(failed("sync", &self.path, source)))?;
+        // Lines in a file that nobody can open any more are nowhere.
+        if self.file.metadata().is_ok_and(|found| found.nlink() == 0) {
+            let source =
+                io::Error::new(io::ErrorKind::NotFound, "it was removed while it was written, with all lines in it");
+            return Err(Append::Over(failed("write to", &self.path, source)));
+        }
         self.length += text.len() as u64;
         Ok(())
     }
@@ -161,6 +172,7 @@ fn roll_by_age(writer: &Weak<Mutex<Writer>>, interval: Duration) {
         if writer.open.as_ref().is_some_and(|segment| segment.begun.elapsed() >= interval)
             && let Err(error) = writer.complete()
         {
+            tracing::error!(%error, "a segment is not completed; the next write stops the stream");
             writer.failed = Some(error);
         }
     }

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use wattle::{
     BatchLimits, Compression, CursorName, Delivery, Error, KafkaSink, KafkaSinkConfig, Metrics, Offset, OtherCluster,
@@ -17,7 +18,7 @@ use super::outside::{DeadLetters, OutsideSink, Target};
 use super::post::Post;
 use super::push::{LogPart, LogSource};
 use super::pushed::{Pushed, PushedSource};
-use super::retry::Condition;
+use super::retry::{Condition, seen};
 use super::segments::Segments;
 use super::sink::{DropSink, StdoutSink};
 use super::{Outcome, StreamEnd, StreamHandle, Watch, sql};
@@ -25,6 +26,8 @@ use crate::chain::Chain;
 use crate::plan::StreamPlan;
 use crate::spec::{Durability, ErrorOutput, Input, KafkaInput, KafkaOutput, Output, Stream};
 
+/// How long a Kafka that has gone away is waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Most records of a batch that are requests: a position commits behind all of them, and what was not committed is sent again.
 const REQUESTS: usize = 500;
 
@@ -69,7 +72,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     }
     let transactional = output.kafka().is_some_and(KafkaOutput::is_exactly_once);
     let condition = Condition::new(&id, name(&output));
-    let outgoing = Outgoing { id: &id, error: error_output, condition: &condition };
+    let outgoing = Outgoing { id: &id, replays: input.replays(), error: error_output, condition: &condition };
     let (body, watch) = match input {
         Input::Kafka(input) => {
             let mut config = worker_config(*input, output, outgoing);
@@ -115,6 +118,8 @@ fn name(output: &Output) -> String {
 /// What outputs of a stream are made with.
 struct Outgoing<'a> {
     id: &'a str,
+    /// Whether the input gives its records again with the same places.
+    replays: bool,
     error: Option<ErrorOutput>,
     condition: &'a Arc<Condition>,
 }
@@ -175,7 +180,8 @@ fn worker_config(input: KafkaInput, output: Output, outgoing: Outgoing) -> Worke
         }
         Output::Sql(output) => {
             let name = output.positions_id.as_ref().unwrap_or(&input.group).value.clone();
-            let delivery = Delivery::TransactionalSink(sql::factory(*output, name, outgoing.letters()));
+            let sinks = sql::factory(*output, name, outgoing.letters());
+            let delivery = Delivery::TransactionalSink(seen(sinks, outgoing.condition));
             WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery)
         }
         output => WorkerConfig::new(id, input.brokers, input.group.value, input.topics, delivery(output)),
@@ -198,12 +204,14 @@ fn source_delivery(input: &Input, output: Output, outgoing: Outgoing) -> SourceD
     match output {
         Output::Sql(output) => {
             let name = output.positions_id.as_ref().map(|id| id.value.clone()).unwrap_or_default();
-            SourceDelivery::Into(sql::factory(*output, name, outgoing.letters()), cursor)
+            SourceDelivery::Into(seen(sql::factory(*output, name, outgoing.letters()), outgoing.condition), cursor)
         }
         Output::Kafka(output) if output.is_exactly_once() => SourceDelivery::ExactlyOnce(Box::new(SourceConfig {
             transactional_id: output.transactional_id.as_ref().map(|id| id.value.clone()).unwrap_or_default(),
             instance: None,
             transaction_timeout: output.timeout(),
+            // Who pushes goes on while the log takes it; others have a file or a counter to go on from.
+            patience: if input.replays() { PATIENCE } else { Duration::MAX },
             cursor,
             sink: sink_config(*output, &outgoing),
         })),
@@ -235,7 +243,8 @@ fn sink_factory(output: Output, outgoing: &Outgoing) -> SinkFactory {
         }
         Output::Sql(_) => unreachable!("it has transactions of its own"),
         Output::Http(output) => {
-            outside(outgoing, move || Ok(Post::new((*output).clone(), condition.retry(output.retry))))
+            let replays = outgoing.replays;
+            outside(outgoing, move || Ok(Post::new((*output).clone(), replays, condition.retry(output.retry))))
         }
         Output::File(output) => {
             outside(outgoing, move || Segments::open((*output).clone(), condition.retry(output.retry)))
@@ -336,6 +345,10 @@ impl SourceBody {
                 PushedSource::Logged(source, log) => {
                     handle.watch_part(Arc::new(LogPart::of(log)));
                     self.delivery.name(log);
+                    if self.delivery.is_at_least_once() {
+                        // The position is the log's own.
+                        source.resume(None)?;
+                    }
                     self.resume(source, stop)
                 }
             };

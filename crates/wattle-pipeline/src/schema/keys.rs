@@ -32,7 +32,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("health_path", Text, "As readiness_path.").default("/health"),
             Key::new("readiness_path", Text, "200, or 503 where a stream has a problem.").default("/readiness"),
             Key::new("liveness_path", Text, "200 as long as the process answers.").default("/liveness"),
-            Key::new("stuck_after", Duration, "A batch that is not committed for longer is a problem.").default("60s"),
+            Key::new("stuck_after", Duration, "A batch that is not committed for longer is a problem.").default("30s"),
         ],
     },
     Map {
@@ -151,7 +151,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("method", Word(&["POST", "PUT"]), "The method of the requests.").default("POST"),
             Key::new("auth", AMap, "What a request has to show."),
             Key::new("format", Word(&["json", "lines"]), "The body is one JSON value, or one a line.").default("json"),
-            Key::new("max_body", Size, "The longest body.").default("1MiB"),
+            Key::new("max_body", Size, "The longest body.").default("900KiB"),
             Key::new("max_waiting", Count, "Requests that may wait for their answer at once; more get 429.").default("500"),
             Key::new("cors_enabled", Bool, "Only false: requests from pages of other origins are not supported.").default("false"),
             NAME,

@@ -18,7 +18,7 @@ pub(crate) struct HealthCheck {
 pub(crate) const METRICS: &str = "/metrics";
 
 const ADDRESS: &str = "127.0.0.1:8080";
-const STUCK: Duration = Duration::from_secs(60);
+const STUCK: Duration = Duration::from_secs(30);
 /// `None` where it is not enabled.
 pub(super) fn read(field: &Field) -> Option<HealthCheck> {
     let mut map = Map::of(field)?;

@@ -51,7 +51,7 @@ pub(crate) enum StdinFormat {
     Text,
 }
 
-const MAX_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 900 << 10;
 const MAX_WAITING: usize = 500;
 
 pub(super) fn http(map: &mut Map) -> HttpInput {

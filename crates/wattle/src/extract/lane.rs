@@ -1,14 +1,13 @@
 //! The lane of a source that is not a topic: one transactional producer, and the cursor that commits with its outputs.
 
 use std::collections::BTreeSet;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::CursorName;
 use super::target::Target;
 use crate::error::Error;
-use crate::kafka::{self, Batch, Producer, Until};
-use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, Reaction, reaction};
+use crate::kafka::{self, Batch, Producer, Until, Verdict};
+use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, LONGEST_PAUSE, Patience, Reaction, reaction};
 use crate::metrics::Metrics;
 use crate::stage::{Message, Output};
 use crate::worker::Stop;
@@ -29,6 +28,8 @@ pub struct SourceConfig {
     pub instance: Option<String>,
     /// A transaction that takes longer is aborted by the broker.
     pub transaction_timeout: Duration,
+    /// How long brokers that do not answer are tried again, once they have answered at the start.
+    pub patience: Duration,
     /// The source's cursor.
     pub cursor: CursorName,
 }
@@ -72,6 +73,22 @@ impl<'a> SourceLane<'a> {
     /// Strictly in this order: fence, end of the changelog, cursor up to there. So a commit of a process before us either is in the
     /// cursor, or can never happen. Returns false if `stop` came first.
     pub(crate) fn start(&mut self, stop: &Stop) -> Result<bool, Error> {
+        let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
+        while !stop.is_stopped() {
+            match self.fence(stop) {
+                Err(Error::Kafka { what, source }) if may_pass(&source) && patience.is_left() => {
+                    if patience.is_to_be_said() {
+                        tracing::warn!(stream = %self.config.sink.name, "{what}: {source}; tried again");
+                    }
+                    patience.rest();
+                }
+                outcome => return outcome,
+            }
+        }
+        Ok(false)
+    }
+
+    fn fence(&mut self, stop: &Stop) -> Result<bool, Error> {
         let started = Instant::now();
         let (stream, id) = (&self.config.sink.name, self.id());
         let producer = self.target.producer(&id)?;
@@ -111,8 +128,7 @@ impl<'a> SourceLane<'a> {
         let record = Message::to(&*self.target.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
         output.send(record);
         let timeout = self.config.transaction_timeout;
-        let started = Instant::now();
-        let mut pause = Duration::from_millis(5);
+        let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
         loop {
             let producer = self.producer.as_mut().expect("W1: nothing is produced before the fence");
             if producer.may_have_sent_twice() {
@@ -123,17 +139,21 @@ impl<'a> SourceLane<'a> {
                 self.committed = Some(cursor);
                 return Ok(true);
             };
-            match reaction(&failure, producer.may_have_sent_twice(), started.elapsed() < timeout) {
+            match reaction(&failure, producer.may_have_sent_twice(), patience.is_left()) {
                 Reaction::Restart => return self.restart(&failure.error, &cursor, stop),
                 Reaction::Repeat => {
                     self.metrics.abort();
-                    let (stream, id) = (&self.config.sink.name, self.id());
-                    tracing::warn!(%stream, transactional_id = %id, "a batch was aborted and runs again: {}", failure.error);
+                    if patience.is_to_be_said() {
+                        let (stream, id) = (&self.config.sink.name, self.id());
+                        tracing::warn!(%stream, transactional_id = %id, "a batch was aborted and runs again: {}", failure.error);
+                    }
                 }
                 Reaction::Fail => return Err(self.target.explain(&self.id(), failure, output, batch)),
             }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
+            if stop.is_stopped() {
+                return Ok(false);
+            }
+            patience.rest();
         }
     }
 
@@ -174,6 +194,11 @@ impl<'a> SourceLane<'a> {
     fn id(&self) -> String {
         self.config.id()
     }
+}
+
+/// Whether brokers may answer otherwise in a while.
+fn may_pass(error: &kafka::Error) -> bool {
+    error.is_transient() || error.is_timeout() || error.verdict() == Verdict::AbortBatch
 }
 
 fn millis(since: Instant) -> u64 {

@@ -85,6 +85,10 @@ impl TransactionalSink for ClusterSink {
         let task = places.first().map_or(0, |(_, partition)| *partition);
         let id = format!("{}-{task}", self.id);
         self.producer = None;
+        self.target.check_partition(task).map_err(|error| match error {
+            Error::Topics { .. } => SinkFailure::Fatal(error),
+            other => SinkFailure::Again(other.to_string()),
+        })?;
         let producer = self.target.producer(&id).map_err(SinkFailure::Fatal)?;
         producer.init_transactions(self.target.timeout).map_err(|source| match source.verdict() {
             Verdict::Crash if !source.is_timeout() => {

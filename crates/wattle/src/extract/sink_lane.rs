@@ -71,7 +71,7 @@ impl<'a> SinkLane<'a> {
                         tracing::warn!(stream = %self.name, "a batch was aborted and runs again: {}", failure.error);
                     }
                 }
-                Reaction::Fail => return Err(gave_up(self.name, "commit", &failure.error, &patience)),
+                Reaction::Fail => return Err(gave_up("commit", &failure.error, &patience)),
             }
             if stop.is_stopped() {
                 return Ok(None);

@@ -49,6 +49,19 @@ impl Target {
         Ok(Target { changelog, timeout, admin, producer })
     }
 
+    /// Refuses a task without a partition of the changelog: its inputs have grown, and the changelog has not.
+    pub(crate) fn check_partition(&self, task: i32) -> Result<(), Error> {
+        let count = self.admin.cluster()?.topics.get(&self.changelog.topic).copied().unwrap_or_default();
+        if task < count {
+            return Ok(());
+        }
+        let topic = &self.changelog.topic;
+        let text = format!(
+            "the topic {topic} has {count} partitions, and partition {task} of the input has its position in partition {task} of it: add partitions"
+        );
+        Err(Error::Topics { text })
+    }
+
     /// A producer that has not fenced yet.
     pub(crate) fn producer(&self, transactional_id: &str) -> Result<Producer, Error> {
         let transaction = Some((transactional_id.to_owned(), self.timeout));

@@ -239,7 +239,7 @@ impl<S: Transformer> Lane<S> {
 
     fn explain(&self, failure: Failure, patience: &Patience) -> Error {
         if let Committer::Sink(_) = &self.committer {
-            return transactional::gave_up(&self.name(), "commit", &failure.error, patience);
+            return transactional::gave_up(&format!("task {}: commit", self.number), &failure.error, patience);
         }
         refusal(&failure, &self.output, &self.batch, |topic| self.shared.topic_limit(topic)).unwrap_or_else(|| {
             let topics: BTreeSet<&str> = self.output.iter().map(|message| message.topic).collect();

@@ -102,7 +102,7 @@ pub(crate) fn open(
             Err(failure) => failure.into_failure()?,
         };
         if !patience.is_left() {
-            return Err(gave_up(name, "open its positions", &failure.error, &patience));
+            return Err(gave_up("open its positions", &failure.error, &patience));
         }
         if patience.is_to_be_said() {
             tracing::warn!(stream = %name, "the output cannot be reached, and is tried again: {}", failure.error);
@@ -113,8 +113,8 @@ pub(crate) fn open(
 }
 
 /// What was tried for so long in vain.
-pub(crate) fn gave_up(name: &str, what: &str, reason: &kafka::Error, patience: &Patience) -> Error {
-    Error::Sink { what: format!("{name}: {what}"), reason: reason.to_string(), within: patience.started.elapsed() }
+pub(crate) fn gave_up(what: &str, reason: &kafka::Error, patience: &Patience) -> Error {
+    Error::Sink { what: what.to_owned(), reason: reason.to_string(), within: patience.started.elapsed() }
 }
 
 /// What is to be done where others keep taking the positions.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use wattle::{Batch, BatchLimits, CursorName, Error, Fill, LogTrouble, Offset, Resume, Source};
 use wattle_wal::{Log, Position, Reader, Sequence};
 
+use super::super::pushed::Doors;
 use super::envelope::unpack;
 use super::{Ended, end};
 use crate::spec::Durability;
@@ -26,6 +27,8 @@ pub(crate) struct LogSource {
     places: Vec<Place>,
     /// Whether nothing will come any more.
     ended: Ended,
+    /// Lets records in, once the position is found.
+    ready: Option<Doors>,
 }
 
 /// A place in the log: behind `records` records of the entry at `position`.
@@ -67,7 +70,12 @@ impl LogSource {
     /// Goes on where the log says that entries are not done with.
     pub(crate) fn new(log: Arc<Log>, name: String, ended: Ended) -> Result<Self, Error> {
         let reader = log.reader(None).map_err(trouble)?;
-        Ok(LogSource { log, name, reader, done: None, places: Vec::new(), ended })
+        Ok(LogSource { log, name, reader, done: None, places: Vec::new(), ended, ready: None })
+    }
+
+    /// What is to be done once it has come to its position.
+    pub(crate) fn when_ready(&mut self, doors: Doors) {
+        self.ready = Some(doors);
     }
 
     /// What its cursor is called. A position in another log never applies.
@@ -138,7 +146,7 @@ impl Resume for LogSource {
         let place = cursor.map(decode).transpose()?;
         self.reader = self.log.reader(place.map(|place| Position(place.position))).map_err(trouble)?;
         self.done = place;
-        Ok(())
+        self.ready.take().map_or(Ok(()), |doors| doors())
     }
 
     fn cursor(&self, records: usize) -> Vec<u8> {

@@ -82,8 +82,9 @@ struct DeadLetters {
     config: Arc<KafkaSinkConfig>,
     topic: Arc<str>,
     sink: Option<KafkaSink>,
-    /// The records of the batch under way that are there already: a batch that is tried again does not send them again.
-    sent: BTreeSet<(String, i32, i64)>,
+    /// The records of the batch under way, by their index, that are there already: a batch that is tried again does not send them again. Their places
+    /// would not do: all records of one entry of a write-ahead log have the same.
+    sent: BTreeSet<usize>,
 }
 
 /// Longest time that Kafka has for a dead letter in one attempt.
@@ -101,7 +102,16 @@ pub(super) fn factory(
         config.properties.entry("message.timeout.ms".to_owned()).or_insert_with(|| DELIVER.to_owned());
         (Arc::<str>::from(topic), Arc::new(config))
     });
+    let checked = Mutex::new(false);
     Box::new(move || {
+        if let Some((_, config)) = &dead_letters {
+            let mut checked = lock(&checked);
+            if !*checked {
+                // Whether the topic is there is known before the first letter.
+                drop(KafkaSink::factory(config)?);
+                *checked = true;
+            }
+        }
         let dead_letters = dead_letters.as_ref().map(|(topic, config)| DeadLetters {
             config: config.clone(),
             topic: topic.clone(),
@@ -133,6 +143,8 @@ impl TransactionalSink for SqlSink {
     fn open(&mut self, places: &[Place]) -> Result<Vec<Option<String>>, SinkFailure> {
         // Also what the table says is known before the first record.
         self.database.table()?;
+        // What comes next is another batch.
+        self.dead_letters.iter_mut().for_each(|dead_letters| dead_letters.sent.clear());
         let opened = self.database.open(places)?;
         let positions = opened.iter().map(|opened| opened.position.clone()).collect();
         self.opened.extend(places.iter().cloned().zip(opened));
@@ -213,21 +225,17 @@ impl DeadLetters {
         output: &Output,
         refused: &BTreeMap<usize, String>,
     ) -> Result<(), SinkFailure> {
-        let place = |source: usize| {
-            let record = batch.get(source);
-            (record.topic.to_owned(), record.partition, record.offset.0)
-        };
         let mut letters = Output::default();
         let mut sources = Vec::new();
         for letter in output.iter().filter(|message| message.topic == &*self.topic) {
-            if !self.sent.contains(&place(letter.source)) {
-                sources.push(place(letter.source));
+            if !self.sent.contains(&letter.source) {
+                sources.push(letter.source);
                 letters.send(letter.into());
             }
         }
         for (source, reason) in refused {
-            if !self.sent.contains(&place(*source)) {
-                sources.push(place(*source));
+            if !self.sent.contains(source) {
+                sources.push(*source);
                 letters.send(dead_letter(
                     &batch.get(*source),
                     &self.topic,
@@ -262,7 +270,6 @@ fn may_pass(error: Error) -> SinkFailure {
 }
 
 /// Locks also after a panic of another task, which has ended its transaction.
-#[cfg(feature = "sqlite")]
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

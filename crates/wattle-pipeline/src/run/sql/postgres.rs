@@ -33,7 +33,7 @@ const CALL: Duration = Duration::from_secs(30);
 /// What the server does by itself: it ends a statement after 20 s, a wait for a lock after 10 s, and a session whose client does nothing within a
 /// transaction for 10 s.
 const SETTINGS: &str = "SET statement_timeout = '20s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '10s'; \
-                        SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'; SET DateStyle = 'ISO'";
+                        SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'; SET DateStyle = 'ISO'; SET synchronous_commit = on";
 /// Any number that nobody else has.
 const CREATE_LOCK: i64 = 0x7761_7474_6c65;
 /// Statements that are kept, for rows with different columns.
