@@ -122,6 +122,7 @@ promises! {
         a_stopped_process_writes_no_rows_to_sqlite_when_it_goes_on (kafka only: "the database decides"),
         a_file_is_written_to_sqlite_once_over_kills (embedded only: "no broker has a part in it"),
         rows_that_sqlite_refuses_go_to_the_error_topic_or_stop_the_stream (embedded only: "the database decides"),
+        every_refused_record_of_one_request_is_a_dead_letter (embedded only: "the database decides"),
         a_locked_database_is_waited_for_and_given_up_on (embedded only: "the database decides");
     postgres:
         rows_in_postgres_are_written_once_over_kills (kafka only: "the database decides"),

@@ -5,7 +5,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::cursor::lines;
-use crate::harness::ledger::records;
+use crate::harness::http::Client;
+use crate::harness::ledger::{Seen, records};
+use crate::harness::ports::free_ports;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::table::{Database, Sqlite, TableStream};
@@ -168,6 +170,32 @@ pub(super) fn refused_rows(room: &Room, database: &dyn Database) {
     let why = refused.header("wattle.error").unwrap();
     assert!(why.contains("the database refuses the row") && !why.contains(&long), "{why}");
     assert_eq!(refused.text(), values[2], "as it was");
+}
+
+/// All records of a request have one place; each of those that are refused, by the stream or by the database, is a dead letter.
+pub(super) fn every_refused_record_of_one_request_is_a_dead_letter(room: &Room) {
+    let database = Sqlite::new(room);
+    database.connection().execute_batch("CREATE TABLE results (i INTEGER CHECK (i > 0))").expect("a table");
+    let errors = room.topic("errors", 1);
+    let [port] = free_ports().expect("a free port");
+    let mut stream = TableStream::new(room, &["none"], &database);
+    stream.input = format!("{{type: http, address: '127.0.0.1:{port}', path: /, format: lines}}");
+    stream.output = "positions_id: requests".to_owned();
+    let brokers = room.broker().address();
+    stream.more = format!(
+        "    durability: {{path: wal}}\n    error_output: {{type: kafka, brokers: \"{brokers}\", topic: {errors}}}\n"
+    );
+    let mut process = room.run(&stream);
+    process.wait_says(&["takes requests at"], PATIENCE);
+    let body = "{\"i\":1}\n{\"i\":\"two\"}\n{\"i\":-3}\n{\"i\":4}\n{\"i\":-5}\n{\"i\":\"six\"}\n";
+    let answer = Client::new(port).post("/", body).expect("an answer");
+    assert_eq!(answer.status, 200);
+    wait_until("the rows are there", PATIENCE, || database.count() == 2);
+    process.stop_cleanly();
+    assert_eq!(database.rows("SELECT i FROM results ORDER BY i"), ["1", "4"]);
+    let mut letters: Vec<_> = records(room.cluster(), &errors).iter().map(Seen::text).collect();
+    letters.sort();
+    assert_eq!(letters, [r#"{"i":"six"}"#, r#"{"i":"two"}"#, r#"{"i":-3}"#, r#"{"i":-5}"#], "each once");
 }
 
 /// Longest wait for a process that finds the database locked.

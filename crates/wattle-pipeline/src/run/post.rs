@@ -40,8 +40,7 @@ impl Post {
             .timeout_global(Some(output.timeout))
             .user_agent(concat!("wattle/", env!("CARGO_PKG_VERSION")))
             .build();
-        let numbers = Numbers { process: RandomState::new().build_hasher().finish(), next: 0 };
-        Post { output, agent: config.new_agent(), retry, body: Vec::new(), numbers: (!replays).then_some(numbers) }
+        Post { output, agent: config.new_agent(), retry, body: Vec::new(), numbers: (!replays).then(Numbers::new) }
     }
 
     /// One request, again and again.
@@ -68,6 +67,10 @@ impl Post {
 }
 
 impl Numbers {
+    fn new() -> Self {
+        Numbers { process: RandomState::new().build_hasher().finish(), next: 0 }
+    }
+
     fn key(&mut self) -> String {
         self.next += 1;
         format!("{:016x}-{}", self.process, self.next)
@@ -226,6 +229,13 @@ mod tests {
             batch.push(*topic, &record);
         }
         batch
+    }
+
+    #[test]
+    fn what_has_no_place_of_its_own_has_a_number_of_its_process() {
+        let (mut one, mut other) = (Numbers::new(), Numbers::new());
+        let keys: std::collections::BTreeSet<_> = (0..3).flat_map(|_| [one.key(), other.key()]).collect();
+        assert_eq!(keys.len(), 6, "{keys:?}");
     }
 
     #[test]

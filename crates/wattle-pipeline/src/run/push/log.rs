@@ -202,6 +202,25 @@ mod tests {
     }
 
     #[test]
+    fn records_are_let_in_when_the_position_is_found_and_not_before() {
+        let folder = TempDir::new().unwrap();
+        let mut source = source(&log(&folder));
+        let open = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let doors = open.clone();
+        source.when_ready(Box::new(move || {
+            doors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        }));
+        let of_a_newer_log = LogCursor { version: VERSION, position: 60, records: 0 };
+        let error = source.resume(Some(&serde_json::to_vec(&of_a_newer_log).unwrap())).unwrap_err();
+        assert!(matches!(error, Error::Log { trouble: LogTrouble::Damaged, .. }), "{error}");
+        assert_eq!(open.load(std::sync::atomic::Ordering::Relaxed), 0);
+        source.resume(None).unwrap();
+        source.resume(None).unwrap();
+        assert_eq!(open.load(std::sync::atomic::Ordering::Relaxed), 1);
+    }
+
+    #[test]
     fn records_of_an_entry_share_its_number_and_are_not_torn_apart() {
         let folder = TempDir::new().unwrap();
         let mut source = source(&log(&folder));
