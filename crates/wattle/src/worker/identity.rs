@@ -37,10 +37,13 @@ impl Watch {
     /// Looks every few seconds, from a thread of its own, until `stop`.
     pub(super) fn start(self, fatal: Arc<Fatal>, stop: Stop) -> Result<(), Error> {
         let look = move || {
-            self.look_at_positions();
-            let mut membership = Membership::default();
+            let (mut membership, mut looked) = (Membership::default(), false);
             while !stop.is_stopped() {
                 stop.wait(INTERVAL);
+                // Once, and not in the way of the start, which has questions of its own.
+                if !std::mem::replace(&mut looked, true) && !stop.is_stopped() {
+                    self.look_at_positions();
+                }
                 if let Err(error) = self.look_at_topics().and_then(|()| self.look_at_group(&mut membership)) {
                     fatal.raise(error);
                     return;
