@@ -79,7 +79,8 @@ pub(super) fn a_receiver_that_is_away_is_waited_for_and_readiness_says_so(room: 
     let away = Instant::now();
     wait_until("readiness says what is wrong", PATIENCE, || {
         let (status, body) = get(port, "/readiness");
-        status == 503 && body.contains("\"id\":\"post\"") && body.contains(&format!("http {} fails since", receiver.url()))
+        // Without the path, which may be a secret.
+        status == 503 && body.contains("\"id\":\"post\"") && body.contains("/… fails since")
     });
     assert_eq!(get(port, "/liveness").0, 200);
     let posted = receiver.got().len();
