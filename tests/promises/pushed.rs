@@ -320,13 +320,15 @@ pub(super) fn a_log_that_was_cut_short_goes_on_and_one_that_is_damaged_is_refuse
 
 /// Killed on the way: what the log had accepted is written once, though nobody can read the pipe again.
 pub(super) fn stdin_goes_on_behind_what_its_log_has(room: &Room) {
+    const TOTAL: u64 = 400_000;
     let ingest = Ingest::new(room);
     let yaml = ingest.yaml();
     let from = yaml.find("input: {").unwrap();
     let until = from + yaml[from..].find('\n').unwrap();
     let yaml = format!("{}input: {{type: stdin}}{}", &yaml[..from], &yaml[until..]);
-    fs::write(room.folder().join("first"), lines(0..30_000)).unwrap();
-    fs::write(room.folder().join("second"), lines(30_000..31_000)).unwrap();
+    // Enough for some hundred transactions: an entry of the log is not torn apart.
+    fs::write(room.folder().join("first"), lines(0..TOTAL)).unwrap();
+    fs::write(room.folder().join("second"), lines(TOTAL..TOTAL + 1000)).unwrap();
     let run = |file: &str| room.shell(&format!("exec \"$0\" run \"$1\" < {file}"), &yaml);
     let mut process = run("first");
     process.kill_in_transaction(room.cluster(), &[&ingest.output]);
@@ -336,7 +338,7 @@ pub(super) fn stdin_goes_on_behind_what_its_log_has(room: &Room) {
     // How much of the first file was in the log only the log knows: without a hole, and then all of the second.
     let first = ledger.len() - 1000;
     assert!(first > 0, "the kill met records of the log");
-    ledger.assert_once(&(0..first).chain(30_000..31_000).collect(), &BTreeSet::new());
+    ledger.assert_once(&(0..first).chain(TOTAL..TOTAL + 1000).collect(), &BTreeSet::new());
     let mut process = room.shell("exec \"$0\" run \"$1\" < /dev/null", &yaml);
     assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
     assert_eq!(ingest.ledger().len(), first + 1000);
