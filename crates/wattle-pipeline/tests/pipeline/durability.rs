@@ -102,7 +102,7 @@ fn mistakes_of_a_log_are_named() {
         ("path: w, sync: {periodic: {secs: -1}}", ["durability.sync.periodic.secs", "from 0 on"]),
         ("path: w, sync: {every: 1s}", ["durability.sync", "periodic"]),
         ("path: w, max_bytes: 8KiB", ["durability.max_bytes", "at least 1MiB"]),
-        ("path: w, max_bytes: 4MiB", ["input.max_body", "more than four times"]),
+        ("path: w, max_bytes: 3MiB", ["input.max_body", "more than four times"]),
         ("path: w, max_size: 4MiB", ["durability.max_size", "unknown key"]),
         (
             "path: w, backend: {type: object_store, s3: {bucket: b}}",
