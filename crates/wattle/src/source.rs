@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::BatchLimits;
 use crate::error::Error;
-use crate::extract::{CursorName, SinkLane, SourceConfig, SourceLane};
+use crate::extract::{CursorLane, CursorName, SinkLane, SourceConfig, SourceLane};
 use crate::kafka::Batch;
 use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
@@ -104,19 +104,7 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
 ) -> Result<bool, Error> {
     while_open(stage, stop, |stage| {
         let mut lane = SourceLane::connect(config, metrics)?;
-        while lane.start(stop)? {
-            source.resume(lane.cursor())?;
-            let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
-                let committed = lane.commit(batch, output, source.cursor(done), stop)?;
-                Ok(committed.then(Vec::new))
-            };
-            match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
-                Ended::AtEnd => return Ok(true),
-                Ended::Stopped => return Ok(false),
-                Ended::Undelivered => {}
-            }
-        }
-        Ok(false)
+        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
 }
 
@@ -139,19 +127,32 @@ pub fn run_source_into<T: Resume + ?Sized, S: Transformer>(
     let place = (format!("{}:{}", cursor.source, cursor.topic).into(), cursor.partition);
     while_open(stage, stop, |stage| {
         let mut lane = SinkLane::new(name, sink, place, metrics);
-        while lane.start(stop)? {
-            source.resume(lane.cursor())?;
-            let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
-                lane.commit(batch, output, source.cursor(done), stop)
-            };
-            match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
-                Ended::AtEnd => return Ok(true),
-                Ended::Stopped => return Ok(false),
-                Ended::Undelivered => {}
-            }
-        }
-        Ok(false)
+        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
+}
+
+/// From the cursor that the lane finds to the end of the source, or until `stop`; once more from the cursor where the lane has to start again.
+fn follow<T: Resume + ?Sized, S: Transformer>(
+    lane: &mut impl CursorLane,
+    source: &mut T,
+    stage: &S,
+    dead_letter_topic: Option<&str>,
+    limits: &BatchLimits,
+    metrics: &Metrics,
+    stop: &Stop,
+) -> Result<bool, Error> {
+    while lane.start(stop)? {
+        source.resume(lane.cursor())?;
+        let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+            lane.commit(batch, output, source.cursor(done), stop)
+        };
+        match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+            Ended::AtEnd => return Ok(true),
+            Ended::Stopped => return Ok(false),
+            Ended::Undelivered => {}
+        }
+    }
+    Ok(false)
 }
 
 /// Its name where there is no other.

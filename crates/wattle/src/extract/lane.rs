@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::CursorName;
 use super::target::Target;
+use super::{CursorLane, CursorName};
 use crate::error::Error;
 use crate::kafka::{self, Batch, Producer, Until, Verdict};
-use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, LONGEST_PAUSE, Patience, Reaction, reaction};
+use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, LONGEST_PAUSE, Patience, Reaction, RefusedRecord, reaction};
 use crate::metrics::Metrics;
 use crate::stage::{Message, Output};
 use crate::worker::Stop;
@@ -72,22 +72,6 @@ impl<'a> SourceLane<'a> {
 
     /// Strictly in this order: fence, end of the changelog, cursor up to there. So a commit of a process before us either is in the
     /// cursor, or can never happen. Returns false if `stop` came first.
-    pub(crate) fn start(&mut self, stop: &Stop) -> Result<bool, Error> {
-        let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
-        while !stop.is_stopped() {
-            match self.fence(stop) {
-                Err(Error::Kafka { what, source }) if may_pass(&source) && patience.is_left() => {
-                    if patience.is_to_be_said() {
-                        tracing::warn!(stream = %self.config.sink.name, "{what}: {source}; tried again");
-                    }
-                    patience.rest();
-                }
-                outcome => return outcome,
-            }
-        }
-        Ok(false)
-    }
-
     fn fence(&mut self, stop: &Stop) -> Result<bool, Error> {
         let started = Instant::now();
         let (stream, id) = (&self.config.sink.name, self.id());
@@ -110,57 +94,10 @@ impl<'a> SourceLane<'a> {
         Ok(true)
     }
 
-    /// Where the source goes on; `None` at its beginning.
-    pub(crate) fn cursor(&self) -> Option<&[u8]> {
-        self.committed.as_deref()
-    }
-
-    /// Commits the outputs with the cursor behind them, again and again from memory while the broker only asks to abort. False: the
-    /// lane has to start again, and what is committed is in the cursor that it finds then.
-    pub(crate) fn commit(
-        &mut self,
-        batch: &Batch,
-        output: &mut Output,
-        cursor: Vec<u8>,
-        stop: &Stop,
-    ) -> Result<bool, Error> {
-        let key = self.config.cursor.key();
-        let record = Message::to(&*self.target.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
-        output.send(record);
-        let timeout = self.config.transaction_timeout;
-        let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
-        loop {
-            let producer = self.producer.as_mut().expect("W1: nothing is produced before the fence");
-            if producer.may_have_sent_twice() {
-                let reason = kafka::Error::text("the last transaction was slow and its end may have been sent twice");
-                return self.restart(&reason, &cursor, stop);
-            }
-            let Err(failure) = producer.transact(output, None, timeout) else {
-                self.committed = Some(cursor);
-                return Ok(true);
-            };
-            match reaction(&failure, producer.may_have_sent_twice(), patience.is_left()) {
-                Reaction::Restart => return self.restart(&failure.error, &cursor, stop),
-                Reaction::Repeat => {
-                    self.metrics.abort();
-                    if patience.is_to_be_said() {
-                        let (stream, id) = (&self.config.sink.name, self.id());
-                        tracing::warn!(%stream, transactional_id = %id, "a batch was aborted and runs again: {}", failure.error);
-                    }
-                }
-                Reaction::Fail => return Err(self.target.explain(&self.id(), failure, output, batch)),
-            }
-            if stop.is_stopped() {
-                return Ok(false);
-            }
-            patience.rest();
-        }
-    }
-
     /// Leaves the producer behind. A process that was stopped for long finds itself fenced; if it fenced back at once, it would throw
     /// out the rightful owner. There is no group to ask, but whoever has committed since has the source. `attempted` is the cursor
     /// whose commit has just failed: found in the changelog, it may be ours.
-    fn restart(&mut self, reason: &kafka::Error, attempted: &[u8], stop: &Stop) -> Result<bool, Error> {
+    fn restart(&mut self, reason: &kafka::Error, attempted: &[u8], stop: &Stop) -> Result<(), Error> {
         self.producer = None;
         self.metrics.restart();
         let (stream, id) = (&self.config.sink.name, self.id());
@@ -169,12 +106,12 @@ impl<'a> SourceLane<'a> {
             self.fences.count(&id)?;
             // Also the time that another process has for its first commit.
             stop.wait(AFTER_FENCE);
-            let Some(newest) = self.cursors(Until::LastStable, stop)? else { return Ok(false) };
+            let Some(newest) = self.cursors(Until::LastStable, stop)? else { return Ok(()) };
             if newest.own != self.committed && newest.own.as_deref() != Some(attempted) {
                 return Err(Error::TakenOver { transactional_id: id });
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// `None` if `stop` came first.
@@ -193,6 +130,68 @@ impl<'a> SourceLane<'a> {
 
     fn id(&self) -> String {
         self.config.id()
+    }
+}
+
+impl CursorLane for SourceLane<'_> {
+    fn start(&mut self, stop: &Stop) -> Result<bool, Error> {
+        let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
+        while !stop.is_stopped() {
+            match self.fence(stop) {
+                Err(Error::Kafka { what, source }) if may_pass(&source) && patience.is_left() => {
+                    if patience.is_to_be_said() {
+                        tracing::warn!(stream = %self.config.sink.name, "{what}: {source}; tried again");
+                    }
+                    patience.rest();
+                }
+                outcome => return outcome,
+            }
+        }
+        Ok(false)
+    }
+
+    fn cursor(&self) -> Option<&[u8]> {
+        self.committed.as_deref()
+    }
+
+    fn commit(
+        &mut self,
+        batch: &Batch,
+        output: &mut Output,
+        cursor: Vec<u8>,
+        stop: &Stop,
+    ) -> Result<Option<Vec<RefusedRecord>>, Error> {
+        let key = self.config.cursor.key();
+        let record = Message::to(&*self.target.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
+        output.send(record);
+        let timeout = self.config.transaction_timeout;
+        let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
+        loop {
+            let producer = self.producer.as_mut().expect("W1: nothing is produced before the fence");
+            if producer.may_have_sent_twice() {
+                let reason = kafka::Error::text("the last transaction was slow and its end may have been sent twice");
+                return self.restart(&reason, &cursor, stop).map(|()| None);
+            }
+            let Err(failure) = producer.transact(output, None, timeout) else {
+                self.committed = Some(cursor);
+                return Ok(Some(Vec::new()));
+            };
+            match reaction(&failure, producer.may_have_sent_twice(), patience.is_left()) {
+                Reaction::Restart => return self.restart(&failure.error, &cursor, stop).map(|()| None),
+                Reaction::Repeat => {
+                    self.metrics.abort();
+                    if patience.is_to_be_said() {
+                        let (stream, id) = (&self.config.sink.name, self.id());
+                        tracing::warn!(%stream, transactional_id = %id, "a batch was aborted and runs again: {}", failure.error);
+                    }
+                }
+                Reaction::Fail => return Err(self.target.explain(&self.id(), failure, output, batch)),
+            }
+            if stop.is_stopped() {
+                return Ok(None);
+            }
+            patience.rest();
+        }
     }
 }
 

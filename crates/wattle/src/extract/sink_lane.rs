@@ -1,5 +1,6 @@
 //! The lane of a source whose outputs go to a sink with transactions: the cursor is among the positions that the sink keeps.
 
+use super::CursorLane;
 use crate::error::Error;
 use crate::kafka::Batch;
 use crate::lane::{
@@ -23,23 +24,22 @@ impl<'a> SinkLane<'a> {
     pub(crate) fn new(name: &'a str, sink: &'a mut dyn TransactionalSink, place: Place, metrics: &'a Metrics) -> Self {
         SinkLane { name, sink, place, metrics, found: None }
     }
+}
 
-    /// Takes the cursor over. Returns false if `stop` came first.
-    pub(crate) fn start(&mut self, stop: &Stop) -> Result<bool, Error> {
+impl CursorLane for SinkLane<'_> {
+    fn start(&mut self, stop: &Stop) -> Result<bool, Error> {
         let places = std::slice::from_ref(&self.place);
         let Some(found) = open_sink(self.sink, self.name, places, || !stop.is_stopped())? else { return Ok(false) };
         self.found = found.into_iter().next().flatten();
         Ok(true)
     }
 
-    /// Where the source goes on; `None` at its beginning.
-    pub(crate) fn cursor(&self) -> Option<&[u8]> {
+    fn cursor(&self) -> Option<&[u8]> {
         self.found.as_deref().map(str::as_bytes)
     }
 
-    /// Commits the outputs with the cursor behind them, again and again while that may help. `None`: the lane has to start again, and what is committed
-    /// is in the cursor that it finds then. There is no group to ask whose turn it is: whoever was started last goes on, and this one ends.
-    pub(crate) fn commit(
+    /// There is no group to ask whose turn it is: whoever was started last goes on, and this one ends.
+    fn commit(
         &mut self,
         batch: &Batch,
         output: &mut Output,
