@@ -139,6 +139,9 @@ promises! {
         a_log_that_was_cut_short_goes_on_and_one_that_is_damaged_is_refused (embedded only: "the file is the log's"),
         stdin_goes_on_behind_what_its_log_has (embedded only: "the input is what differs"),
         durability_of_an_input_that_can_be_read_again_writes_no_log (embedded only: "nothing is written");
+    backlog:
+        a_source_that_is_faster_than_its_output_is_held_back_in_bounded_memory (embedded only: "no broker has a part in it"),
+        records_accepted_after_a_kill_are_not_taken_for_done (embedded only: "the log decides");
     hooks (each scope):
         a_refused_commit_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_commit_that_is_done_and_answered_with_an_error_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
