@@ -52,6 +52,7 @@ promises! {
         a_static_member_that_is_there_twice_is_loud (classic only: "the broker keeps its place until its session ends"),
         a_partition_that_is_added_is_read_from_its_beginning,
         a_process_that_stops_hands_over_at_once,
+        processes_that_stop_at_the_same_time_all_stop,
         a_clean_stop_and_a_start_emit_nothing,
         a_clean_stop_repeats_nothing_at_least_once (task only: "at least once has no transaction");
     orphan (each scope, each protocol):
