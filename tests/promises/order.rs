@@ -5,11 +5,14 @@ use crate::harness::room::Room;
 use crate::harness::transaction::fence;
 use crate::harness::wait::{PATIENCE, wait_until};
 
-/// Two topics of three partitions each, keyed by something else than the partition.
+/// Two topics of three partitions each, keyed by something else than the partition, and many threads asked for.
 pub(super) fn outputs_keep_the_order_of_their_input_partition(room: &Room) {
     let (one, two, output) = (room.topic("one", 3), room.topic("two", 3), room.topic("out", 4));
     room.load(&[&one, &two], 3).send(0..20_000);
-    room.drain(room.copy(&[&one, &two], &output));
+    let yaml = room.copy(&[&one, &two], &output).to_string();
+    let threads = yaml.replace("    pipeline:\n", "    pipeline:\n      thread_num: 8\n");
+    assert_ne!(threads, yaml);
+    room.drain(threads);
     Ledger::of(room.cluster(), &output).assert_exact(0..20_000);
 }
 
