@@ -7,10 +7,10 @@ use super::cursor::lines;
 use super::post::metric;
 use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
-use crate::harness::http::get;
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::pipeline::Pipeline;
 use crate::harness::ports::free_ports;
+use crate::harness::receiver::get;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 

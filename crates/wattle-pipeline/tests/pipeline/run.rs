@@ -109,7 +109,7 @@ fn written(folder: &Path) -> Vec<String> {
 fn groups_of_a_file_end_by_count_by_time_and_with_the_file() {
     let folder = folder("groups", b"1\n2\n3\n4\n5\n");
     let stream = |input: &str, batch: &str| {
-        let output = "output: {type: file, path: out}";
+        let output = "output: {type: file, path: out/x.jsonl}";
         format!(
             "streams: [{{input: {{{input}}}, {output}, pipeline: {{processors: [{{type: batch, format: array, {batch}}}]}}}}]"
         )
