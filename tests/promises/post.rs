@@ -108,7 +108,7 @@ pub(super) fn a_receiver_that_is_away_is_waited_for_and_readiness_says_so(room: 
 }
 
 /// The value of a metric of one stream.
-fn metric(port: u16, name: &str) -> f64 {
+pub(super) fn metric(port: u16, name: &str) -> f64 {
     let (_, text) = get(port, "/metrics");
     let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
     line.and_then(|line| line.rsplit_once(' ')).map_or(0.0, |(_, value)| value.parse().expect("a number"))

@@ -161,8 +161,9 @@ impl StreamPlan {
                 Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
             },
         )];
-        if !self.0.processors.is_empty() {
-            let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
+        let batch = self.0.batch.gather.iter().map(|_| "batch");
+        let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).chain(batch).collect();
+        if !names.is_empty() {
             steps.push(names.join(", "));
         }
         let errors = self.0.error_output.as_ref().map(|errors| format!(" (failed records: {})", errors.topic.value));

@@ -9,7 +9,8 @@ use crate::kafka::Batch;
 use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::aside::AsideLog;
+use crate::task::aside::{Aside, AsideLog};
+use crate::task::gather::{Bundle, Held};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::worker::Stop;
 
@@ -24,7 +25,7 @@ pub trait Source: Send {
     /// The names that `Record::topic` shows; `Batch::push` takes indexes into them.
     fn topics(&self) -> Vec<String>;
 
-    /// The first `records` records of the batch that was filled last are delivered, and committed where positions are: they are done with.
+    /// The first `records` records of the batch that was filled last and not empty are delivered, and committed where positions are: they are done with.
     ///
     /// # Errors
     /// Where the source cannot keep that.
@@ -59,7 +60,7 @@ pub trait Resume: Source {
     /// [`Error::Cursor`] where the source is not the one that the cursor was made from.
     fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error>;
 
-    /// The cursor behind the first `records` records of the batch that was filled last.
+    /// The cursor behind the first `records` records of the batch that was filled last and not empty.
     fn cursor(&self, records: usize) -> Vec<u8>;
 }
 
@@ -189,14 +190,16 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
-    mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
+    deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
-    let mut log = AsideLog::default();
+    let topics = source.topics();
+    let mut held = limits.gather.as_ref().map(|gather| Held::of_source(gather, dead_letter_topic, &topics));
+    let mut writer = Writer { deliver, metrics, log: AsideLog::default(), last: 0 };
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
-    let mut batch = Batch::new(source.topics());
+    let mut batch = Batch::new(topics);
     let mut output = Output::default();
     let replays = source.replays();
     let stopped = || stop.is_stopped() && replays;
@@ -211,28 +214,138 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             output.clear();
             let _open = metrics.open();
             let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
-            let Done { until, mut aside, .. } = done.expect("nobody can stop it");
-            let mut dead_letters = aside.dead_letters.count;
-            let mut messages = output.len() - dead_letters;
-            let started = Instant::now();
-            let Some(refused) = deliver(source, &batch, &mut output, until)? else { return Ok(Ended::Undelivered) };
-            for RefusedRecord { source, reason } in refused {
-                messages -= output.iter().filter(|message| message.source == source).count();
-                dead_letters += 1;
-                aside.dead_letters.add(&batch.get(source), &reason);
+            let Done { until, aside, .. } = done.expect("nobody can stop it");
+            let written = if let Some(held) = &mut held {
+                let free = held.take(&batch, from..until, &output, aside);
+                writer.write_groups(source, held, free)?
+            } else {
+                let (records, dead_letters) = (until - from, aside.dead_letters.count);
+                let part = Part { batch: &batch, output: &mut output, aside, records, dead_letters };
+                writer.write(source, part, until)?
+            };
+            if !written {
+                return Ok(Ended::Undelivered);
             }
-            metrics.batch(until - from, messages, dead_letters, started.elapsed());
-            metrics.skipped(aside.skipped.count);
-            log.note(SOURCE, aside);
-            source.delivered(until)?;
             from = until;
+            writer.last = until;
+        }
+        if let Some(held) = &mut held {
+            let at_end = fill == Fill::End && !stop.is_stopped();
+            if at_end {
+                held.end_all()
+            } else {
+                held.end_old(usize::MAX)
+            }
+            if !writer.write_groups(source, held, writer.last)? {
+                return Ok(Ended::Undelivered);
+            }
         }
         match fill {
             Fill::More => {}
-            Fill::Wait(time) => stop.wait(time),
+            Fill::Wait(time) => {
+                if !writer.rest(source, held.as_mut(), time, stop)? {
+                    return Ok(Ended::Undelivered);
+                }
+            }
             Fill::End if !replays && stop.is_stopped() => break,
             Fill::End => return Ok(Ended::AtEnd),
         }
     }
     Ok(Ended::Stopped)
+}
+
+/// The lane of a source, for the metrics.
+const LANE: i32 = 0;
+
+/// Delivers, and says so.
+struct Writer<'a, F> {
+    deliver: F,
+    metrics: &'a Metrics,
+    log: AsideLog,
+    /// How many records the last batch had that had any.
+    last: usize,
+}
+
+/// What is delivered at once.
+struct Part<'a> {
+    batch: &'a Batch,
+    output: &'a mut Output,
+    aside: Aside,
+    records: usize,
+    dead_letters: usize,
+}
+
+impl<F> Writer<'_, F> {
+    /// Behind it the first `until` records of the batch that was filled are done with. Returns false where `deliver` has returned `None`.
+    fn write<T: Source + ?Sized>(&mut self, source: &mut T, part: Part<'_>, until: usize) -> Result<bool, Error>
+    where
+        F: FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
+    {
+        let Part { batch, output, mut aside, records, mut dead_letters } = part;
+        let mut messages = output.len() - dead_letters;
+        let started = Instant::now();
+        let Some(refused) = (self.deliver)(source, batch, output, until)? else { return Ok(false) };
+        for RefusedRecord { source, reason } in refused {
+            messages -= output.iter().filter(|message| message.source == source).count();
+            dead_letters += 1;
+            aside.dead_letters.add(&batch.get(source), &reason);
+        }
+        self.metrics.batch(records, messages, dead_letters, started.elapsed());
+        self.metrics.skipped(aside.skipped.count);
+        self.log.note(SOURCE, aside);
+        source.delivered(until)?;
+        Ok(true)
+    }
+
+    /// The same for what has come out of groups.
+    fn write_groups<T: Source + ?Sized>(&mut self, source: &mut T, held: &mut Held, until: usize) -> Result<bool, Error>
+    where
+        F: FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
+    {
+        self.metrics.held(LANE, held.since());
+        let (records, dead_letters) = (held.records(), held.dead_letters());
+        if records == 0 {
+            return Ok(true);
+        }
+        let _open = self.metrics.open();
+        let aside = std::mem::take(&mut held.aside);
+        let Bundle { batch, output } = &mut held.ready;
+        let written = self.write(source, Part { batch, output, aside, records, dead_letters }, until)?;
+        held.committed();
+        Ok(written)
+    }
+
+    /// Waits; groups end meanwhile.
+    fn rest<T: Source + ?Sized>(
+        &mut self,
+        source: &mut T,
+        held: Option<&mut Held>,
+        time: Duration,
+        stop: &Stop,
+    ) -> Result<bool, Error>
+    where
+        F: FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
+    {
+        let started = Instant::now();
+        if let Some(held) = held {
+            while let Some(due) = held.due_in().filter(|due| *due < time.saturating_sub(started.elapsed())) {
+                stop.wait(due);
+                if stop.is_stopped() {
+                    return Ok(true);
+                }
+                held.end_old(usize::MAX);
+                if !self.write_groups(source, held, self.last)? {
+                    return Ok(false);
+                }
+            }
+        }
+        stop.wait(time.saturating_sub(started.elapsed()));
+        Ok(true)
+    }
+}
+
+impl<F> Drop for Writer<'_, F> {
+    fn drop(&mut self) {
+        self.metrics.held(LANE, None);
+    }
 }

@@ -7,11 +7,18 @@ use std::task::{Context, Poll, Waker};
 
 use wattle::{Header, Offset, Output, Record, Transformer};
 
-use super::{Chain, Route, Values, read};
+use super::{Chain, Item, Processor, Route, Values, read};
 use crate::problem::Report;
-use crate::yaml::{Format, Map, parse};
+use crate::yaml::{Field, Format, Map, parse};
 
 /// A chain of `vrl: PROGRAM` and `filter: CONDITION`.
+fn step(item: &Field, text: &str) -> Option<Processor> {
+    match read(item, text)? {
+        Item::Processor(processor) => Some(processor),
+        Item::Batch(_) => panic!("no step of a chain"),
+    }
+}
+
 fn chain(processors: &[(&str, &str)]) -> Chain {
     let mut text = String::from("processors:\n");
     for (kind, program) in processors {
@@ -22,7 +29,7 @@ fn chain(processors: &[(&str, &str)]) -> Chain {
     let root = parse(&text, Format::Yaml, &report).unwrap();
     let items =
         Map::root(&root, &report).unwrap().get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
-    let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();
+    let processors: Vec<_> = items.iter().filter_map(|item| step(item, &text)).collect();
     if let Some(problems) = report.into_problems("test".into()) {
         panic!("{problems}");
     }
@@ -280,7 +287,7 @@ fn steps(processors: &str, routes: &[&str]) -> Chain {
     let root = parse(&text, Format::Yaml, &report).unwrap();
     let mut map = Map::root(&root, &report).unwrap();
     let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
-    let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();
+    let processors: Vec<_> = items.iter().filter_map(|item| step(item, &text)).collect();
     let topics = map.get("topics").unwrap().names();
     let routes = map.get("routes").unwrap().list().unwrap();
     let routes: Vec<_> = routes.iter().filter_map(|route| Route::named(route, topics.clone(), &text)).collect();

@@ -34,6 +34,8 @@ pub(super) struct Trail {
     here: Mark,
     hasher: XxHash64,
     batch: Vec<Mark>,
+    /// Whether a batch has begun that has no record yet.
+    begins: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -72,7 +74,7 @@ impl FileCursor {
 impl Trail {
     /// Before the first line.
     pub(super) fn new() -> Self {
-        Trail { here: Mark::default(), hasher: XxHash64::with_seed(0), batch: Vec::new() }
+        Trail { here: Mark::default(), hasher: XxHash64::with_seed(0), batch: Vec::new(), begins: false }
     }
 
     /// Reads up to the cursor. Where the bytes are not those of the cursor, says what is different.
@@ -96,9 +98,9 @@ impl Trail {
         Ok(Ok(()))
     }
 
-    /// A batch begins.
+    /// A batch begins. The places of the one before are there until it has a record.
     pub(super) fn begin_batch(&mut self) {
-        self.batch.clear();
+        self.begins = true;
     }
 
     /// Bytes were read that are not the begin of a line: the rest of one that had no end.
@@ -116,6 +118,9 @@ impl Trail {
 
     /// The last line was a record.
     pub(super) fn record(&mut self) {
+        if std::mem::take(&mut self.begins) {
+            self.batch.clear();
+        }
         self.here.records += 1;
         self.batch.push(Mark { hash: self.hasher.finish(), ..self.here });
     }

@@ -232,6 +232,18 @@ pub(super) const MAPS: &[Map] = &[
         doc: "Makes a record of each item of a list.",
         keys: &[Key::new("field", Text, "Where the list is, as in .items; without it the value is the list."), NAME],
     },
+    Map {
+        kind: "streams.pipeline.processors(batch)",
+        doc: "Holds the records of each input partition until so many are there, and writes them together. The last processor.",
+        keys: &[
+            Key::new("count", Count, "So many records are written together.").required(),
+            Key::new("bytes", Size, "A group ends with so many bytes, too.").default("512KiB"),
+            Key::new("interval", Duration, "A group ends so long after its first record, full or not.").default("1s"),
+            Key::new("timeout_ms", Count, "The same as interval, in milliseconds: ArkFlow's key."),
+            Key::new("format", Word(&["records", "array"]), "records: each as it is, in one transaction. array: one record, a JSON array of their values.").default("records"),
+            NAME,
+        ],
+    },
     Map { kind: "streams.pipeline.processors(json_to_arrow)", doc: "The value has to be JSON.", keys: JSON_KEYS },
     Map { kind: "streams.pipeline.processors(arrow_to_json)", doc: "The value has to be JSON.", keys: JSON_KEYS },
     Map {

@@ -5,6 +5,7 @@ mod batch;
 mod common;
 mod durability;
 mod file_output;
+mod gather;
 mod health;
 mod http_output;
 mod input;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use common::Common;
 pub(crate) use durability::Durability;
 pub(crate) use file_output::FileOutput;
+pub(crate) use gather::read as read_gather;
 pub(crate) use health::{HealthCheck, METRICS};
 pub(crate) use http_output::{Body, HttpOutput, KEY};
 pub(crate) use input::{GenerateInput, Input, KafkaInput};
@@ -34,7 +36,7 @@ pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
 pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
 pub(crate) use retry::RetryPolicy;
 pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
-use wattle::BatchLimits;
+use wattle::{BatchLimits, GroupFormat};
 
 use crate::cases::{self, Case};
 use crate::chain::{self, Chain, Processor, Route, Values};
@@ -77,7 +79,7 @@ impl Stream {
         let joins = match &self.output {
             Output::Http(output) => output.joins(),
             Output::File(_) => true,
-            _ => false,
+            _ => self.batch.gather.as_ref().is_some_and(|gather| gather.format == GroupFormat::Array),
         };
         let values = match &self.input {
             _ if self.is_json || joins => Values::Json,
@@ -140,7 +142,8 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let mut map = Map::of(item)?;
     let id = map.get("id").and_then(|field| id(&field)).unwrap_or_else(|| item.given(format!("stream-{index}")));
     let input = map.required("input", "a stream needs an input").and_then(|field| input::read(&field, surroundings));
-    let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
+    let items = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
+    let (processors, gather) = gather::take(items, report);
     let output = output(&mut map, surroundings);
     let error_output = map.get("error_output");
     let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
@@ -161,7 +164,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
     let common = [input_common, output_common].map(Option::unwrap_or_default);
-    let stream = Stream {
+    let mut stream = Stream {
         id,
         input,
         processors,
@@ -174,6 +177,10 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         names: common.map(|common| common.name),
     };
     rules::check(&stream, report);
+    if let Some(given) = gather {
+        gather::check(&given, &stream, report);
+        stream.batch.gather = Some(gather::limits(given, &stream.output));
+    }
     Some(stream)
 }
 
@@ -198,7 +205,7 @@ fn id(field: &Field) -> Option<Given<String>> {
     Some(field.given(id))
 }
 
-fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<Processor> {
+fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<chain::Item> {
     let Some(mut map) = Map::of(field) else { return Vec::new() };
     if let Some(field) = map.get("thread_num")
         && field.count().is_some_and(|threads| threads > 1)

@@ -123,6 +123,10 @@ impl Batch {
         }
     }
 
+    pub(crate) fn topics(&self) -> &[String] {
+        &self.topics
+    }
+
     /// The index of the record's topic among the batch's topics.
     pub(crate) fn topic_index(&self, index: usize) -> usize {
         self.entries[index].topic as usize

@@ -3,6 +3,7 @@
 
 mod commit;
 mod fence;
+mod gathered;
 mod guard;
 mod reaction;
 mod restore;
@@ -30,6 +31,7 @@ use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
 use crate::task::aside::AsideLog;
+use crate::task::gather::Held;
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Question, Router, Shared, Stop};
@@ -76,6 +78,8 @@ pub(crate) struct Lane<S: Transformer> {
     fences: Fences,
     batch: Batch,
     output: Output,
+    /// Where outputs are gathered into groups.
+    held: Option<Held>,
     runtime: process::Runtime,
     asides: AsideLog,
     /// Which queue has the first turn.
@@ -96,6 +100,7 @@ impl<S: Transformer> Lane<S> {
         Ok(Lane {
             number,
             batch: Batch::new(shared.config.topics.clone()),
+            held: gathered::held(&shared.config),
             shared,
             inbox,
             committer,
@@ -149,7 +154,11 @@ impl<S: Transformer> Lane<S> {
             self.fill()?;
             let next_timer = self.next_timer();
             if !self.batch.is_empty() || next_timer.is_some_and(|wait| wait.is_zero()) {
-                self.run_batch()?;
+                if self.held.is_some() {
+                    self.run_gathered()?
+                } else {
+                    self.run_batch()?
+                }
                 quiet_since = Instant::now();
             } else if quiet_since.elapsed() >= QUIET {
                 self.commit_markers()?;
@@ -169,6 +178,9 @@ impl<S: Transformer> Lane<S> {
             if self.told.insert(*number, now) != Some(now) {
                 self.shared.metrics.task(*number, now);
             }
+        }
+        if let Some(held) = &self.held {
+            self.shared.metrics.held(self.number, held.since().filter(|_| !ends));
         }
     }
 
@@ -196,6 +208,7 @@ impl<S: Transformer> Lane<S> {
                 tracing::debug!(stream = %shared.config.name, "task {number} suspended");
             }
         }
+        self.forget_held();
     }
 
     /// Leaves what is committed of the batch behind, and drops the records of tasks that are not ours any more or begin anew: those are
@@ -345,8 +358,12 @@ impl<S: Transformer> Lane<S> {
         process::run(&processing, &self.batch, 0, &mut self.output, |task| &tasks[&task].cancel)
     }
 
-    /// When the next timer of a running task is due.
+    /// When the next timer of a running task is due, or a group ends by its age.
     fn next_timer(&self) -> Option<Duration> {
+        self.held.as_ref().map_or_else(|| self.next_of_states(), Held::due_in)
+    }
+
+    fn next_of_states(&self) -> Option<Duration> {
         let (states, now) = (&self.output.states, now_ms());
         let running = || self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running);
         if running().any(|(number, _)| states.due(*number, now).next().is_some()) {
@@ -382,7 +399,7 @@ impl<S: Transformer> Lane<S> {
     }
 
     /// Positions of running tasks that the consumer has moved past what is committed, with nothing taken in between that is not
-    /// processed.
+    /// processed or held.
     fn behind_markers(&self) -> Result<BTreeMap<(i32, usize), Position>, Error> {
         let mut moved = BTreeMap::new();
         for (number, task) in self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running) {
@@ -392,7 +409,8 @@ impl<S: Transformer> Lane<S> {
             })?;
             for (topic, (position, committed)) in positions.into_iter().zip(task.committed.iter().flatten()).enumerate()
             {
-                if let Some(position) = position.filter(|position| position > committed) {
+                let is_held = self.held.as_ref().is_some_and(|held| held.is_held((*number, topic)));
+                if let Some(position) = position.filter(|position| position > committed && !is_held) {
                     moved.insert((*number, topic), position);
                 }
             }

@@ -199,6 +199,13 @@ impl Output {
         });
     }
 
+    /// Adds a message that was made from the record at this index of the batch.
+    pub(crate) fn send_from(&mut self, source: usize, message: Message<'_>) {
+        self.source = source;
+        self.inherited = None;
+        self.send(message);
+    }
+
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);

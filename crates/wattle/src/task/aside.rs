@@ -28,6 +28,20 @@ impl Tally {
         self.count += 1;
         self.last = format!("{}/{} offset {}: {reason}", record.topic, record.partition, record.offset);
     }
+
+    fn append(&mut self, more: Tally) {
+        if more.count > 0 {
+            *self = Tally { count: self.count + more.count, last: more.last };
+        }
+    }
+}
+
+impl Aside {
+    /// Adds those of a later batch.
+    pub(crate) fn append(&mut self, other: Aside) {
+        self.skipped.append(other.skipped);
+        self.dead_letters.append(other.dead_letters);
+    }
 }
 
 /// What there is to say. The first is said at once, the others once a minute and at the end.
@@ -70,7 +84,7 @@ impl Unsaid {
         if more.count == 0 {
             return;
         }
-        self.tally = Tally { count: self.tally.count + more.count, last: more.last };
+        self.tally.append(more);
         if self.said.is_none_or(|at| at.elapsed() >= REMIND) {
             self.say(log);
         }
