@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use rumqttc::Bytes;
+use bytes::{Bytes, BytesMut};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{
     ConnAck, ConnectReturnCode, Disconnect, DisconnectReasonCode, Packet, PingResp, PubRel, Publish, SubAck,
@@ -29,9 +29,6 @@ struct State {
     sent: BTreeMap<u64, usize>,
     /// Messages that subscribers have taken over (PUBACK, PUBREC).
     acknowledged: BTreeMap<u64, usize>,
-    /// A PUBREL that was answered, and how many did not fit a message.
-    completed: usize,
-    unknown: usize,
     connections: usize,
     refuse: Option<ConnectReturnCode>,
     grant: Option<SubscribeReasonCode>,
@@ -41,6 +38,8 @@ struct State {
 #[derive(Default)]
 struct Session {
     wire: Option<TcpStream>,
+    /// Counts its connections: what comes over an older one is late.
+    connection: usize,
     /// Messages that may be on their way.
     window: usize,
     subscribed: bool,
@@ -183,7 +182,9 @@ impl Session {
     fn send(&mut self, sent: &mut BTreeMap<u64, usize>) {
         while self.wire.is_some() && self.subscribed {
             let free = self.on_the_way.len() < self.window;
-            let Some(message) = self.waiting.pop_front_if(|message| message.qos == QoS::AtMostOnce || free) else { return };
+            let Some(message) = self.waiting.pop_front_if(|message| message.qos == QoS::AtMostOnce || free) else {
+                return;
+            };
             *sent.entry(message.number).or_default() += 1;
             if message.qos == QoS::AtMostOnce {
                 self.write(&publish(&message, 0, false));
@@ -197,20 +198,24 @@ impl Session {
 
     /// What a session that goes on begins with.
     fn send_again(&mut self, sent: &mut BTreeMap<u64, usize>) {
-        let again: Vec<_> = self.on_the_way.iter().map(|open| match open.released {
-            true => Packet::PubRel(PubRel::new(open.id, None)),
-            false => {
-                *sent.entry(open.message.number).or_default() += 1;
-                publish(&open.message, open.id, true)
-            }
-        }).collect();
+        let again: Vec<_> = self
+            .on_the_way
+            .iter()
+            .map(|open| match open.released {
+                true => Packet::PubRel(PubRel::new(open.id, None)),
+                false => {
+                    *sent.entry(open.message.number).or_default() += 1;
+                    publish(&open.message, open.id, true)
+                }
+            })
+            .collect();
         again.iter().for_each(|packet| self.write(packet));
     }
 
     /// A connection that is gone is noticed by who reads from it.
     fn write(&self, packet: &Packet) {
         if let Some(mut wire) = self.wire.as_ref() {
-            wire.write_all(&bytes(packet)).ok();
+            wire.write_all(&encoded(packet)).ok();
         }
     }
 }
@@ -221,7 +226,7 @@ fn publish(message: &Message, id: u16, dup: bool) -> Packet {
     Packet::Publish(publish)
 }
 
-fn bytes(packet: &Packet) -> Vec<u8> {
+fn encoded(packet: &Packet) -> Vec<u8> {
     let mut bytes = Default::default();
     packet.write(&mut bytes, None).expect("a packet that can be written");
     bytes.to_vec()
@@ -229,50 +234,60 @@ fn bytes(packet: &Packet) -> Vec<u8> {
 
 /// One connection, to its end.
 fn serve(mut wire: &TcpStream, state: &Mutex<State>) {
-    let (mut read, mut client) = (Default::default(), None);
+    let mut read = Default::default();
     let Some(Packet::Connect(connect, ..)) = next(wire, &mut read) else { return };
-    {
+    let client = connect.client_id;
+    let connection = {
         let mut state = lock(state);
         if let Some(code) = state.refuse {
             let refusal = ConnAck { session_present: false, code, properties: None };
-            wire.write_all(&bytes(&Packet::ConnAck(refusal))).ok();
+            wire.write_all(&encoded(&Packet::ConnAck(refusal))).ok();
             return;
         }
         assert!(!connect.clean_start, "a session that goes on was asked for");
         let properties = connect.properties.expect("a session has a time");
         assert!(properties.session_expiry_interval.is_some_and(|seconds| seconds > 0));
         let State { sessions, sent, .. } = &mut *state;
-        let session = sessions.entry(connect.client_id.clone()).or_default();
+        let session = sessions.entry(client.clone()).or_default();
         if let Some(old) = session.wire.replace(wire.try_clone().expect("a descriptor")) {
             let taken = Disconnect::new(DisconnectReasonCode::SessionTakenOver);
-            (&old).write_all(&bytes(&Packet::Disconnect(taken))).ok();
+            (&old).write_all(&encoded(&Packet::Disconnect(taken))).ok();
             old.shutdown(Shutdown::Both).ok();
         }
         session.window = properties.receive_maximum.unwrap_or(u16::MAX).into();
         let session_present = session.subscribed;
-        session.write(&Packet::ConnAck(ConnAck { session_present, code: ConnectReturnCode::Success, properties: None }));
+        session.write(&Packet::ConnAck(ConnAck {
+            session_present,
+            code: ConnectReturnCode::Success,
+            properties: None,
+        }));
         session.send_again(sent);
-        client = client.or(Some(connect.client_id));
-    }
-    let client = client.expect("it has connected");
+        session.connection += 1;
+        session.connection
+    };
+    let is_open = |session: &Session| session.connection == connection && session.wire.is_some();
     while let Some(packet) = next(wire, &mut read) {
         let mut state = lock(state);
-        state.answer(&client, &packet);
-        if matches!(packet, Packet::Disconnect(_)) {
+        if !is_open(&state.sessions[&client]) || matches!(packet, Packet::Disconnect(_)) {
             break;
         }
+        state.answer(&client, &packet);
     }
     let mut state = lock(state);
     let session = state.sessions.get_mut(&client).expect("it is kept");
-    let is_mine = |mine: &TcpStream| mine.peer_addr().ok().is_some_and(|peer| wire.peer_addr().ok() == Some(peer));
-    session.wire.take_if(|mine| is_mine(mine));
+    if is_open(session) {
+        session.wire = None;
+    }
 }
 
 impl State {
     fn answer(&mut self, client: &str, packet: &Packet) {
-        let State { sessions, sent, acknowledged, completed, unknown, connections, grant, .. } = self;
+        let State { sessions, sent, acknowledged, connections, grant, .. } = self;
         let session = sessions.get_mut(client).expect("it has connected");
-        let place = |id: u16| session.on_the_way.iter().position(|sent| sent.id == id);
+        let place = |id: u16| {
+            let place = session.on_the_way.iter().position(|sent| sent.id == id);
+            place.unwrap_or_else(|| panic!("acknowledged what was not on its way: {packet:?}"))
+        };
         match packet {
             Packet::Subscribe(subscribe) => {
                 let code = |qos| grant.unwrap_or(SubscribeReasonCode::Success(qos));
@@ -282,44 +297,36 @@ impl State {
                 *connections += 1;
                 session.send(sent);
             }
-            Packet::PubAck(ack) => match place(ack.pkid) {
-                Some(place) => {
-                    let sent_before = session.on_the_way.remove(place).expect("found");
-                    assert_eq!(sent_before.message.qos, QoS::AtLeastOnce);
-                    *acknowledged.entry(sent_before.message.number).or_default() += 1;
-                    session.send(sent);
+            Packet::PubAck(ack) => {
+                let place = place(ack.pkid);
+                let done = session.on_the_way.remove(place).expect("found");
+                assert_eq!(done.message.qos, QoS::AtLeastOnce);
+                *acknowledged.entry(done.message.number).or_default() += 1;
+                session.send(sent);
+            }
+            Packet::PubRec(ack) => {
+                let place = place(ack.pkid);
+                let open = &mut session.on_the_way[place];
+                assert_eq!(open.message.qos, QoS::ExactlyOnce);
+                if !std::mem::replace(&mut open.released, true) {
+                    *acknowledged.entry(open.message.number).or_default() += 1;
                 }
-                None => *unknown += 1,
-            },
-            Packet::PubRec(ack) => match place(ack.pkid) {
-                Some(place) => {
-                    let open = &mut session.on_the_way[place];
-                    assert_eq!(open.message.qos, QoS::ExactlyOnce);
-                    if !std::mem::replace(&mut open.released, true) {
-                        *acknowledged.entry(open.message.number).or_default() += 1;
-                    }
-                    session.write(&Packet::PubRel(PubRel::new(ack.pkid, None)));
-                }
-                None => *unknown += 1,
-            },
-            Packet::PubComp(ack) => match place(ack.pkid) {
-                Some(place) => {
-                    session.on_the_way.remove(place);
-                    *completed += 1;
-                    session.send(sent);
-                }
-                None => *unknown += 1,
-            },
+                session.write(&Packet::PubRel(PubRel::new(ack.pkid, None)));
+            }
+            Packet::PubComp(ack) => {
+                let place = place(ack.pkid);
+                assert!(session.on_the_way[place].released, "of a message that was not released");
+                session.on_the_way.remove(place);
+                session.send(sent);
+            }
             Packet::PingReq(_) => session.write(&Packet::PingResp(PingResp)),
-            Packet::Disconnect(_) => {}
             other => panic!("a subscriber sends {other:?}"),
         }
-        assert_eq!(*unknown, 0, "acknowledged what was not on its way: {packet:?}");
     }
 }
 
 /// The next packet; `None` at the end of the connection.
-fn next(mut wire: &TcpStream, read: &mut bytes::BytesMut) -> Option<Packet> {
+fn next(mut wire: &TcpStream, read: &mut BytesMut) -> Option<Packet> {
     let mut chunk = [0; 4096];
     loop {
         match Packet::read(read, None) {

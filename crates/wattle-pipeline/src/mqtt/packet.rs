@@ -337,7 +337,7 @@ mod tests {
         out
     }
 
-    const MESSAGE: &[u8] = b"\x3d\x1c\0\x03a/b\0\x07\x11\x26\0\x01k\0\x01v\x03\0\x01t\x09\0\x02\xff\x00payl";
+    const MESSAGE: &[u8] = b"\x3d\x1c\0\x03a/b\0\x07\x10\x26\0\x01k\0\x01v\x03\0\x01t\x09\0\x02\xff\x00payl";
 
     #[test]
     fn a_message_is_read_with_what_it_carries() {
@@ -382,8 +382,14 @@ mod tests {
             // Cut within the payload it is another message.
             assert_eq!(read(&shorter).is_err(), head < 26, "{head}");
         }
-        let wrong: [&[u8]; 6] =
-            [b"\x36\x06\0\x01x\0\x01\0", b"\x32\x06\0\x01x\0\0\0", b"\x30\x04\0\x01\xff\0", b"\x10\0", b"\x30\x04\0\x01x\x05", b"\x30\x06\0\x01x\x02\x7f\0"];
+        let wrong: [&[u8]; 6] = [
+            b"\x36\x06\0\x01x\0\x01\0",
+            b"\x32\x06\0\x01x\0\0\0",
+            b"\x30\x04\0\x01\xff\0",
+            b"\x10\0",
+            b"\x30\x04\0\x01x\x05",
+            b"\x30\x06\0\x01x\x02\x7f\0",
+        ];
         for packet in wrong {
             assert_eq!(read(packet), Err(Malformed), "{packet:?}");
         }

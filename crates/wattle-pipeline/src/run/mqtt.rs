@@ -71,7 +71,9 @@ impl Subscriber {
     pub(super) fn stop(self, grace: Duration) {
         self.leave.stop();
         if self.end.recv_timeout(grace) == Err(mpsc::RecvTimeoutError::Timeout) {
-            tracing::warn!("the mqtt broker does not take the last acknowledgements; it will send those messages again");
+            tracing::warn!(
+                "the mqtt broker does not take the last acknowledgements; it will send those messages again"
+            );
         }
     }
 }
@@ -128,11 +130,15 @@ impl Client {
                 End::Lost(reason) => {
                     if self.part.lost(&reason) {
                         let broker = self.input.broker();
-                        tracing::warn!(stream = self.stream, "no connection to the mqtt broker {broker}, tries again: {reason}");
+                        tracing::warn!(
+                            stream = self.stream,
+                            "no connection to the mqtt broker {broker}, tries again: {reason}"
+                        );
                     }
                 }
             }
-            if began.elapsed() > LONGEST_PAUSE {
+            // One that lasted was no vain try.
+            if began.elapsed() > pause {
                 pause = FIRST_PAUSE;
             }
             let (stop, leave) = (self.stop.clone(), self.leave.clone());
@@ -172,7 +178,8 @@ impl Client {
             connection.flush().await?;
             let again = connection.held.as_ref().map(|held| held.again);
             let Connection { socket, read, ping, .. } = &mut connection;
-            let (session, waits) = (&mut self.session, self.session.waiting() > 0);
+            let waits = self.session.waiting() > 0;
+            let session = &mut self.session;
             tokio::select! {
                 count = socket.read_buf(read), if again.is_none() && !stopping => match count {
                     Ok(0) => return Err(End::Lost("it has closed the connection".to_owned())),
@@ -215,7 +222,10 @@ impl Client {
         }));
         connection.flush().await?;
         let answered = timeout(PATIENCE, connection.fill(4)).await;
-        answered.map_err(late).and_then(|answered| answered).map_err(|error| End::Lost(format!("does not answer: {error}")))?;
+        answered
+            .map_err(late)
+            .and_then(|answered| answered)
+            .map_err(|error| End::Lost(format!("does not answer: {error}")))?;
         Ok(connection)
     }
 
@@ -227,7 +237,9 @@ impl Client {
             let Some((head, length)) = frame(&bytes[at..]).map_err(|_| malformed())? else { break };
             if length > LONGEST {
                 let broker = self.input.broker();
-                return Err(refused(format!("the mqtt broker {broker} sends a message of {length} bytes; at most {LONGEST} are taken")));
+                return Err(refused(format!(
+                    "the mqtt broker {broker} sends a message of {length} bytes; at most {LONGEST} are taken"
+                )));
             }
             let Some(packet) = bytes.get(at..at + length) else { break };
             at += length;
@@ -296,7 +308,12 @@ impl Client {
         let broker = self.input.broker();
         for (topic, reason) in topics.iter().zip(reasons) {
             if *reason >= 0x80 {
-                return Err(self.refuses(&format!("refuses the subscription to {topic}"), *reason, said, "check topics, and what the user may read"));
+                return Err(self.refuses(
+                    &format!("refuses the subscription to {topic}"),
+                    *reason,
+                    said,
+                    "check topics, and what the user may read",
+                ));
             }
             if reason < qos {
                 return Err(refused(format!(

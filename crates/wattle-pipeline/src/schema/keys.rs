@@ -1,8 +1,8 @@
 //! Every map of a pipeline file, with its keys as an editor shows them.
 
 use super::Form::{
-    Bool, Count, Duration, DurationOrMap, Free, FreeJson, Json, JsonList, List, Map as AMap, Names, NamesOrMaps, Number, Size,
-    Text, TextOrMap, Word,
+    Bool, Count, Duration, DurationOrMap, Free, FreeJson, Json, JsonList, List, Map as AMap, Names, NamesOrMaps,
+    Number, Size, Text, TextOrMap, Word,
 };
 use super::common::{
     BROKERS, CLIENT, CLIENT_ID, CODEC, JSON_KEYS, KAFKA_KEYS, NAME, RETRY_COUNT, RETRY_FOR, SECURITY, SYNC, TOPIC_EXPR,

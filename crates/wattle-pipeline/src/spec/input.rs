@@ -125,16 +125,18 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Input,
         ("mqtt", Kind::Mqtt),
         ("stdin", Kind::Stdin),
     ];
-    let input =
-        match map.required("type", "an input needs a type: kafka, file, generate, memory, http, mqtt or stdin")?.word(&kinds)? {
-            Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
-            Kind::File => Input::File(file(&mut map, surroundings)),
-            Kind::Generate => Input::Generate(generate(&mut map)),
-            Kind::Memory => Input::Memory(memory(&mut map)),
-            Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
-            Kind::Mqtt => Input::Mqtt(Box::new(mqtt::read(&mut map))),
-            Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
-        };
+    let input = match map
+        .required("type", "an input needs a type: kafka, file, generate, memory, http, mqtt or stdin")?
+        .word(&kinds)?
+    {
+        Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
+        Kind::File => Input::File(file(&mut map, surroundings)),
+        Kind::Generate => Input::Generate(generate(&mut map)),
+        Kind::Memory => Input::Memory(memory(&mut map)),
+        Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
+        Kind::Mqtt => Input::Mqtt(Box::new(mqtt::read(&mut map))),
+        Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
+    };
     let common = common::read(&mut map);
     map.finish();
     Some((input, common))

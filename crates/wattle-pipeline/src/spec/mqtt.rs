@@ -19,7 +19,8 @@ pub(super) fn read(map: &mut Map) -> MqttInput {
     let here = map.place();
     let host = map.required("host", "an mqtt input needs the host of its broker").and_then(|field| host(&field));
     let port = map.get("port").and_then(|field| port(&field)).unwrap_or(PORT);
-    const NO_ID: &str = "an mqtt input needs a client_id: the broker keeps the session under it; another one for each process";
+    const NO_ID: &str =
+        "an mqtt input needs a client_id: the broker keeps the session under it; another one for each process";
     let client_id = match map.required("client_id", NO_ID) {
         Some(field) => field.given(text(&field).unwrap_or_default()),
         None => Given { value: String::new(), place: here, path: map.path_of("client_id") },
@@ -171,7 +172,8 @@ mod tests {
 
     #[test]
     fn filters_that_have_topics_in_common_are_known() {
-        for (one, other) in [("a", "a"), ("a/#", "a/b"), ("a/#", "a"), ("+/b", "a/+"), ("#", "x/y"), ("a/+/c", "a/b/#")] {
+        for (one, other) in [("a", "a"), ("a/#", "a/b"), ("a/#", "a"), ("+/b", "a/+"), ("#", "x/y"), ("a/+/c", "a/b/#")]
+        {
             assert!(overlap(one, other) && overlap(other, one), "{one} {other}");
         }
         for (one, other) in [("a", "b"), ("a/+", "a/b/c"), ("a/b", "a"), ("+/x", "a/y"), ("$share/g/a", "a")] {

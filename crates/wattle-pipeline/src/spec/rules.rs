@@ -317,7 +317,11 @@ fn shared(stream: &Stream, earlier: &[Stream], report: &Report) {
             && !mine.client_id.value.is_empty()
         {
             let text = "and would take each other's session; give each its own";
-            add(report, &mine.client_id, format!("streams {name} and {id} have the same client_id at one broker {text}"));
+            add(
+                report,
+                &mine.client_id,
+                format!("streams {name} and {id} have the same client_id at one broker {text}"),
+            );
         }
         if let (Input::Stdin(mine), Input::Stdin(_)) = (&stream.input, &other.input) {
             add(

@@ -50,7 +50,8 @@ impl BrokerPart {
     /// The connection is gone, or did not come about; whether the log should say so.
     pub(super) fn lost(&self, reason: &str) -> bool {
         let mut away = self.away();
-        let away = away.get_or_insert_with(|| Away { since: Instant::now(), told: None, tries: 0, reason: String::new() });
+        let away =
+            away.get_or_insert_with(|| Away { since: Instant::now(), told: None, tries: 0, reason: String::new() });
         away.tries += 1;
         reason.clone_into(&mut away.reason);
         let says = away.told.is_none_or(|told| told.elapsed() >= REMINDER);
@@ -95,7 +96,11 @@ impl Part for BrokerPart {
         let waiting = self.waiting.load(Ordering::Relaxed) as f64;
         vec![
             Gauge::now("mqtt_connected", "1 where the subscription to the MQTT broker stands.", connected),
-            Gauge::counter("mqtt_connections", "Connections to the MQTT broker that came about.", count(&self.connections)),
+            Gauge::counter(
+                "mqtt_connections",
+                "Connections to the MQTT broker that came about.",
+                count(&self.connections),
+            ),
             Gauge::counter("mqtt_messages", "Messages taken from the MQTT broker.", count(&self.messages)),
             Gauge::counter("mqtt_repeated", "Those of them that it had sent before (DUP).", count(&self.again)),
             Gauge::now("mqtt_unacknowledged", "Messages that are taken and not safe yet.", waiting),
