@@ -306,14 +306,15 @@ impl Client {
     fn check_subscription(&self, reasons: &[u8], said: Option<&str>) -> Result<(), End> {
         let MqttInput { topics, qos, .. } = &self.input;
         let broker = self.input.broker();
+        if reasons.len() != topics.len() {
+            return Err(malformed());
+        }
         for (topic, reason) in topics.iter().zip(reasons) {
             if *reason >= 0x80 {
-                return Err(self.refuses(
-                    &format!("refuses the subscription to {topic}"),
-                    *reason,
-                    said,
-                    "check topics, and what the user may read",
-                ));
+                let (text, said) = (text(*reason), quoted(said));
+                return Err(refused(format!(
+                    "the mqtt broker {broker} refuses the subscription to {topic}: {text} ({reason:#04x}){said}; check topics, and what the user may read"
+                )));
             }
             if reason < qos {
                 return Err(refused(format!(
@@ -326,8 +327,7 @@ impl Client {
 
     /// A refusal, for good or for now.
     fn refuses(&self, what: &str, reason: u8, said: Option<&str>, remedy: &str) -> End {
-        let said = said.map(|said| format!(": {said:?}")).unwrap_or_default();
-        let text = text(reason);
+        let (text, said) = (text(reason), quoted(said));
         if is_final(reason) {
             let broker = self.input.broker();
             return refused(format!("the mqtt broker {broker} {what}: {text} ({reason:#04x}){said}; {remedy}"));
@@ -475,6 +475,11 @@ fn envelope(publish: &Publish<'_>) -> Envelope {
 fn passes(error: &wattle_wal::Error) -> bool {
     use wattle_wal::Error::{Busy, DiskFull, Full};
     matches!(error, Full { .. } | Busy | DiskFull { .. })
+}
+
+/// What the broker says beside its reason.
+fn quoted(said: Option<&str>) -> String {
+    said.map(|said| format!(": {said:?}")).unwrap_or_default()
 }
 
 fn refused(text: String) -> End {

@@ -10,7 +10,7 @@ use super::super::part::{Gauge, Part};
 const REMINDER: Duration = Duration::from_secs(60);
 
 /// How it is with the broker.
-pub(in super::super) struct BrokerPart {
+pub(in crate::run) struct BrokerPart {
     broker: String,
     away: Mutex<Option<Away>>,
     connections: AtomicU64,
@@ -29,7 +29,7 @@ struct Away {
 
 impl BrokerPart {
     /// Not connected yet.
-    pub(in super::super) fn new(broker: String) -> Self {
+    pub(in crate::run) fn new(broker: String) -> Self {
         let away = Away { since: Instant::now(), told: None, tries: 0, reason: "connects".to_owned() };
         BrokerPart {
             broker,
