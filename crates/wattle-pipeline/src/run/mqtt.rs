@@ -29,6 +29,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const NO_ROOM: Duration = Duration::from_millis(100);
 /// Nothing may fill the memory: the longest message, about, that is taken. A log may take less.
 const LONGEST: usize = 64 << 20;
+const CLOSED: &str =
+    "it has closed the connection; where that comes again and again, another client may have the same client_id";
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -137,8 +139,8 @@ impl Client {
                     }
                 }
             }
-            // One that lasted was no vain try.
-            if began.elapsed() > pause {
+            // Two processes with one client id, where the broker does not tell them, take turns that get longer.
+            if began.elapsed() > LONGEST_PAUSE {
                 pause = FIRST_PAUSE;
             }
             let (stop, leave) = (self.stop.clone(), self.leave.clone());
@@ -182,7 +184,7 @@ impl Client {
             let session = &mut self.session;
             tokio::select! {
                 count = socket.read_buf(read), if again.is_none() && !stopping => match count {
-                    Ok(0) => return Err(End::Lost("it has closed the connection".to_owned())),
+                    Ok(0) => return Err(End::Lost(CLOSED.to_owned())),
                     Ok(_) => connection.heard = Instant::now(),
                     Err(error) => return Err(End::Lost(error.to_string())),
                 },
