@@ -3,7 +3,7 @@
 //! `context` starts the brokers and the binary under test once; a promise gets a `room`: a kind of broker, a `mode`, its own names and
 //! folder. `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what a broker holds (`members`
 //! at its groups, `wire` at what no client offers), and `ledger` judges it; `proxy` holds a client's requests back; `http` is a client of inputs, `receiver` what
-//! outputs of type `http` write to, and `postgres` a database; `watchdog` ends
+//! outputs of type `http` write to, `mqtt` a broker of messages, and `postgres` a database; `watchdog` ends
 //! everything even if this process is killed.
 
 pub(crate) mod broker;
@@ -14,6 +14,7 @@ pub(crate) mod ledger;
 pub(crate) mod load;
 mod members;
 pub(crate) mod mode;
+pub(crate) mod mqtt;
 pub(crate) mod pipeline;
 pub(crate) mod ports;
 pub(crate) mod postgres;

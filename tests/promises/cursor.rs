@@ -299,3 +299,24 @@ pub(super) fn generated_records_go_on_behind_the_last_one(room: &Room) {
     assert_eq!(process.wait_exit(Duration::from_secs(30)), 0);
     assert!(process.says(&["load", "0 new records"]));
 }
+
+pub(super) fn messages_of_the_file_go_on_behind_the_last_one(room: &Room) {
+    const TOTAL: u64 = 5_000;
+    let mut file = Fixture::new(room, 1);
+    file.more = format!("    batch: {}\n", room.batch(100));
+    let yaml = |total| {
+        let messages: Vec<_> = (0..total).map(|i| format!("{{i: {i}, from: file}}")).collect();
+        file.input(&format!("type: memory, messages: [{}]", messages.join(", ")))
+    };
+    let mut process = room.run(yaml(TOTAL));
+    process.kill_in_transaction(room.cluster(), &[&file.output]);
+    for total in [TOTAL, TOTAL + 10] {
+        let mut process = room.run(yaml(total));
+        assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
+        file.ledger().assert_exact(0..total);
+    }
+    let mut process = room.run(yaml(TOTAL + 10));
+    assert_eq!(process.wait_exit(PATIENCE), 0);
+    assert!(process.says(&["load", "0 new records"]));
+    file.ledger().assert_exact(0..TOTAL + 10);
+}

@@ -122,7 +122,8 @@ promises! {
         filtered_and_failed_lines_move_the_cursor,
         a_start_waits_for_an_open_transaction_in_the_changelog,
         a_changelog_that_would_lose_the_cursor_is_refused,
-        generated_records_go_on_behind_the_last_one;
+        generated_records_go_on_behind_the_last_one,
+        messages_of_the_file_go_on_behind_the_last_one (embedded only: "the source is what differs");
     sqlite:
         rows_in_sqlite_are_written_once_over_kills,
         a_stopped_process_writes_no_rows_to_sqlite_when_it_goes_on (kafka only: "the database decides"),
@@ -145,6 +146,13 @@ promises! {
         a_log_that_was_cut_short_goes_on_and_one_that_is_damaged_is_refused (embedded only: "the file is the log's"),
         stdin_goes_on_behind_what_its_log_has (embedded only: "the input is what differs"),
         durability_of_an_input_that_can_be_read_again_writes_no_log (embedded only: "nothing is written");
+    mqtt:
+        messages_that_were_acknowledged_are_written_over_kills,
+        messages_without_a_log_are_acknowledged_when_the_output_has_them,
+        a_broker_that_is_away_is_waited_for_and_repeats_nothing_of_qos_2 (embedded only: "what differs is the other broker"),
+        a_session_that_the_broker_forgets_loses_nothing (embedded only: "what differs is the other broker"),
+        a_log_that_is_full_holds_messages_back (embedded only: "the log is what is full"),
+        a_broker_that_refuses_ends_the_stream_and_so_does_another_client_with_its_id (embedded only: "nothing is written");
     backlog:
         a_source_that_is_faster_than_its_output_is_held_back_in_bounded_memory (embedded only: "no broker has a part in it"),
         records_accepted_after_a_kill_are_not_taken_for_done (embedded only: "the log decides");

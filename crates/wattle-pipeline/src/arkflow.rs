@@ -3,8 +3,6 @@
 
 /// Values that a key `type` may have there: where, the value, what to write.
 const TYPES: &[(&str, &str, &str)] = &[
-    ("streams.input", "memory", "use type: generate, or a file with the messages"),
-    ("streams.input", "mqtt", "write what it receives to a Kafka topic or a file first"),
     (
         "streams.input",
         "multiple_inputs",

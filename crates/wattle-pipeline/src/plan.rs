@@ -158,7 +158,8 @@ impl StreamPlan {
                 Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
                 Input::File(file) => format!("file {}", file.name),
                 Input::Http(input) => format!("http {}{}", input.address.value, input.path),
-                Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
+                Input::Mqtt(input) => format!("mqtt {}", input.topics.join(", ")),
+                Input::Generate(_) | Input::Memory(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
             },
         )];
         let batch = self.0.batch.gather.iter().map(|_| "batch");
@@ -191,7 +192,7 @@ impl StreamPlan {
     /// The guarantee's level, and why.
     #[must_use]
     pub fn guarantee(&self) -> String {
-        format!("{}{}", self.level(), guarantee::of_log(&self.0))
+        format!("{}{}{}", guarantee::of_input(&self.0), self.level(), guarantee::of_log(&self.0))
     }
 
     fn level(&self) -> String {
@@ -215,8 +216,8 @@ impl StreamPlan {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
-            Input::Kafka(_) | Input::Http(_) => false,
-            Input::File(_) | Input::Stdin(_) => true,
+            Input::Kafka(_) | Input::Http(_) | Input::Mqtt(_) => false,
+            Input::File(_) | Input::Memory(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }

@@ -6,6 +6,8 @@ mod file;
 mod generate;
 mod health;
 mod http;
+mod memory;
+mod mqtt;
 mod outside;
 mod part;
 mod post;

@@ -14,6 +14,7 @@ use wattle_wal::Log;
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
+use super::memory::MemorySource;
 use super::outside::{DeadLetters, OutsideSink, Target};
 use super::post::Post;
 use super::push::{LogPart, LogSource};
@@ -340,6 +341,7 @@ impl SourceBody {
             self.resume(&mut *open(&self.input)?, stop)
         } else {
             let mut pushed = Pushed::open(&self.id, &self.input, self.durability.as_ref(), stop)?;
+            pushed.part().into_iter().for_each(|part| handle.watch_part(part));
             let result = match &mut pushed.source {
                 PushedSource::Once(source) => self.once(source, stop),
                 PushedSource::Logged(source, log) => {
@@ -406,6 +408,7 @@ fn open(input: &Input) -> Result<Box<dyn Resume>, Error> {
     Ok(match input {
         Input::File(file) => Box::new(FileSource::open(&file.path)?),
         Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
+        Input::Memory(input) => Box::new(MemorySource::new(input.clone())),
         _ => unreachable!("a kafka input has a worker, others are pushed to"),
     })
 }

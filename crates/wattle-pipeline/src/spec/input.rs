@@ -6,8 +6,8 @@ use std::time::Duration;
 use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem};
 
 use super::common::{self, Common};
-use super::pushed::{self, HttpInput, StdinInput};
-use super::{Surroundings, kafka};
+use super::pushed::{self, HttpInput, MqttInput, StdinInput};
+use super::{Surroundings, kafka, mqtt};
 use crate::yaml::{Field, Given, Map, render_json};
 
 pub(crate) enum Input {
@@ -15,7 +15,9 @@ pub(crate) enum Input {
     Kafka(Box<KafkaInput>),
     File(FileInput),
     Generate(GenerateInput),
+    Memory(MemoryInput),
     Http(Box<HttpInput>),
+    Mqtt(Box<MqttInput>),
     Stdin(StdinInput),
 }
 
@@ -50,6 +52,12 @@ pub(crate) struct GenerateInput {
     pub(crate) batch_size: Option<u64>,
 }
 
+#[derive(Clone)]
+pub(crate) struct MemoryInput {
+    /// The values of its records.
+    pub(crate) messages: Vec<Vec<u8>>,
+}
+
 impl Input {
     /// The (first) topic of its records, as programs see it; blank where there is none.
     pub(crate) fn topic(&self) -> &str {
@@ -73,22 +81,24 @@ impl Input {
             Input::Kafka(_) => "kafka",
             Input::File(_) => "file",
             Input::Generate(_) => "generate",
+            Input::Memory(_) => "memory",
             Input::Http(_) => "http",
+            Input::Mqtt(_) => "mqtt",
             Input::Stdin(_) => "stdin",
         }
     }
 
     /// In a sentence: `a file input`.
     pub(crate) fn with_article(&self) -> String {
-        let article = if matches!(self, Input::Http(_)) { "an" } else { "a" };
+        let article = if matches!(self, Input::Http(_) | Input::Mqtt(_)) { "an" } else { "a" };
         format!("{article} {} input", self.type_name())
     }
 
     /// Whether what was read can be read again.
     pub(crate) fn replays(&self) -> bool {
         match self {
-            Input::Kafka(_) | Input::File(_) | Input::Generate(_) => true,
-            Input::Http(_) | Input::Stdin(_) => false,
+            Input::Kafka(_) | Input::File(_) | Input::Generate(_) | Input::Memory(_) => true,
+            Input::Http(_) | Input::Mqtt(_) | Input::Stdin(_) => false,
         }
     }
 }
@@ -98,7 +108,9 @@ enum Kind {
     Kafka,
     File,
     Generate,
+    Memory,
     Http,
+    Mqtt,
     Stdin,
 }
 
@@ -108,17 +120,23 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Input,
         ("kafka", Kind::Kafka),
         ("file", Kind::File),
         ("generate", Kind::Generate),
+        ("memory", Kind::Memory),
         ("http", Kind::Http),
+        ("mqtt", Kind::Mqtt),
         ("stdin", Kind::Stdin),
     ];
-    let input =
-        match map.required("type", "an input needs a type: kafka, file, generate, http or stdin")?.word(&kinds)? {
-            Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
-            Kind::File => Input::File(file(&mut map, surroundings)),
-            Kind::Generate => Input::Generate(generate(&mut map)),
-            Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
-            Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
-        };
+    let input = match map
+        .required("type", "an input needs a type: kafka, file, generate, memory, http, mqtt or stdin")?
+        .word(&kinds)?
+    {
+        Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
+        Kind::File => Input::File(file(&mut map, surroundings)),
+        Kind::Generate => Input::Generate(generate(&mut map)),
+        Kind::Memory => Input::Memory(memory(&mut map)),
+        Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
+        Kind::Mqtt => Input::Mqtt(Box::new(mqtt::read(&mut map))),
+        Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
+    };
     let common = common::read(&mut map);
     map.finish();
     Some((input, common))
@@ -195,4 +213,12 @@ fn generate(map: &mut Map) -> GenerateInput {
         count: map.get("count").and_then(|field| field.count()),
         batch_size: map.get("batch_size").and_then(|field| field.count()),
     }
+}
+
+/// Each message is a string as it is, or a map or list, which becomes JSON.
+fn memory(map: &mut Map) -> MemoryInput {
+    let messages = map.required("messages", "a memory input needs a list of messages: the values of its records");
+    let message = |field: &Field| if field.is_structure() { render_json(field) } else { field.string() };
+    let messages = messages.and_then(|field| field.list()).unwrap_or_default();
+    MemoryInput { messages: messages.iter().filter_map(message).map(String::into_bytes).collect() }
 }

@@ -311,6 +311,18 @@ fn shared(stream: &Stream, earlier: &[Stream], report: &Report) {
         {
             add(report, &mine, format!("streams {name} and {id} listen at the same address; give each its own"));
         }
+        if let (Input::Mqtt(mine), Input::Mqtt(theirs)) = (&stream.input, &other.input)
+            && mine.broker() == theirs.broker()
+            && mine.client_id.value == theirs.client_id.value
+            && !mine.client_id.value.is_empty()
+        {
+            let text = "and would take each other's session; give each its own";
+            add(
+                report,
+                &mine.client_id,
+                format!("streams {name} and {id} have the same client_id at one broker {text}"),
+            );
+        }
         if let (Input::Stdin(mine), Input::Stdin(_)) = (&stream.input, &other.input) {
             add(
                 report,
