@@ -4,6 +4,7 @@
 mod batch;
 mod common;
 mod durability;
+mod file_input;
 mod file_output;
 mod health;
 mod http_output;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use common::Common;
 pub(crate) use durability::Durability;
+pub(crate) use file_input::{CsvFormat, FileFormat, FileInput};
 pub(crate) use file_output::FileOutput;
 pub(crate) use health::{HealthCheck, METRICS};
 pub(crate) use http_output::{Body, HttpOutput, KEY};
@@ -81,7 +83,7 @@ impl Stream {
         };
         let values = match &self.input {
             _ if self.is_json || joins => Values::Json,
-            Input::File(_) => Values::Json,
+            Input::File(file) if file.format == FileFormat::Lines => Values::Json,
             Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
             _ => Values::Any,
         };

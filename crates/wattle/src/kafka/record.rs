@@ -1,5 +1,6 @@
 //! Records as they are read: a [`Batch`] holds the bytes of many in one allocation, a [`Record`] is a view of one.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::position::Offset;
@@ -50,8 +51,18 @@ struct Entry {
     key: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Vec<Header>,
-    /// Why the record cannot be given to a stage as it is.
-    unreadable: Option<&'static str>,
+    /// Why no stage may have it.
+    refused: Option<Refused>,
+    /// Whether its dead letter goes without what is long.
+    is_cut: bool,
+}
+
+/// Why a record is not processed.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) reason: Cow<'static, str>,
+    /// What has refused it, where it was not the source.
+    pub(crate) stage: Option<&'static str>,
 }
 
 /// Bytes of names and values.
@@ -78,20 +89,38 @@ impl Batch {
             key,
             value,
             headers: record.headers.to_vec(),
-            unreadable: None,
+            refused: None,
+            is_cut: false,
         });
         self.header_bytes += header_bytes(record.headers);
     }
 
-    /// Says of the record that was added last that no stage may have it, and why.
-    pub(crate) fn mark_unreadable(&mut self, reason: &'static str) {
+    /// Says of the record that was added last that no stage may have it, and why: it is one that cannot be processed.
+    pub fn refuse_last(&mut self, reason: impl Into<Cow<'static, str>>) {
         if let Some(entry) = self.entries.last_mut() {
-            entry.unreadable = Some(reason);
+            entry.refused = Some(Refused { reason: reason.into(), stage: None });
         }
     }
 
-    pub(crate) fn unreadable(&self, index: usize) -> Option<&'static str> {
-        self.entries[index].unreadable
+    /// Says that no stage may have a record, since what was made of it was refused by `stage`. False where that is known already.
+    pub(crate) fn refuse(&mut self, index: usize, reason: &str, stage: &'static str) -> bool {
+        let refused = &mut self.entries[index].refused;
+        let is_news = refused.is_none();
+        refused.get_or_insert_with(|| Refused { reason: reason.to_owned().into(), stage: Some(stage) });
+        is_news
+    }
+
+    pub(crate) fn refused(&self, index: usize) -> Option<&Refused> {
+        self.entries[index].refused.as_ref()
+    }
+
+    /// Says that the dead letter of a record is to be short. False where that is known already.
+    pub(crate) fn cut(&mut self, index: usize) -> bool {
+        !std::mem::replace(&mut self.entries[index].is_cut, true)
+    }
+
+    pub(crate) fn is_cut(&self, index: usize) -> bool {
+        self.entries[index].is_cut
     }
 
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {
