@@ -9,7 +9,7 @@ use crate::kafka::Batch;
 use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::aside::AsideLog;
+use crate::task::aside::{AsideLog, put_aside};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::worker::Stop;
 
@@ -215,7 +215,14 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             let mut dead_letters = aside.dead_letters.count;
             let mut messages = output.len() - dead_letters;
             let started = Instant::now();
-            let Some(refused) = deliver(source, &batch, &mut output, until)? else { return Ok(Ended::Undelivered) };
+            let refused = match deliver(source, &batch, &mut output, until) {
+                Err(error) if put_aside(&error, &output, &mut batch, dead_letter_topic) => {
+                    tracing::debug!("runs again with a record put aside: {error}");
+                    continue;
+                }
+                refused => refused?,
+            };
+            let Some(refused) = refused else { return Ok(Ended::Undelivered) };
             for RefusedRecord { source, reason } in refused {
                 messages -= output.iter().filter(|message| message.source == source).count();
                 dead_letters += 1;

@@ -29,7 +29,7 @@ use crate::error::{Error, panic_text};
 use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
-use crate::task::aside::AsideLog;
+use crate::task::aside::{AsideLog, put_aside};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Question, Router, Shared, Stop};
@@ -311,8 +311,17 @@ impl<S: Transformer> Lane<S> {
                     return Ok(());
                 }
             }
-            guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits)?;
-            match self.commit(&positions)? {
+            let checked = guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits);
+            let outcome = match checked.and_then(|()| self.commit(&positions)) {
+                Err(error)
+                    if put_aside(&error, &self.output, &mut self.batch, shared.config.dead_letter_topic.as_deref()) =>
+                {
+                    tracing::debug!("{}: runs again with a record put aside: {error}", self.name());
+                    continue;
+                }
+                outcome => outcome?,
+            };
+            match outcome {
                 Outcome::Committed => {
                     for RefusedRecord { source, reason } in self.take_refused() {
                         messages -= self.output.iter().filter(|message| message.source == source).count();

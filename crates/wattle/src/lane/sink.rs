@@ -81,6 +81,26 @@ impl KafkaSink {
     }
 }
 
+impl KafkaSink {
+    /// Writes dead letters as [`Sink::deliver`] does. One that is too large for its topic goes without its value.
+    ///
+    /// # Errors
+    /// As those of [`Sink::deliver`].
+    pub fn deliver_letters(&mut self, batch: &Batch, mut letters: Output, stop: &Stop) -> Result<bool, Error> {
+        loop {
+            match self.deliver(batch, &letters, stop) {
+                Err(Error::Refused { text, oversized }) => {
+                    // What else was refused stays.
+                    if oversized.is_empty() || !oversized.iter().all(|(index, _)| letters.shorten(*index)) {
+                        return Err(Error::Refused { text, oversized: Vec::new() });
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
 impl Sink for KafkaSink {
     fn deliver(&mut self, batch: &Batch, output: &Output, _stop: &Stop) -> Result<bool, Error> {
         let Err(failure) = self.producer.deliver(output, DELIVER) else { return Ok(true) };

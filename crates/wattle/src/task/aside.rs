@@ -3,11 +3,29 @@
 
 use std::time::{Duration, Instant};
 
-use crate::kafka::Record;
-use crate::stage::StageError;
+use crate::error::Error;
+use crate::kafka::{Batch, Record};
+use crate::stage::{Output, StageError};
 
 /// Between two lines about records of one kind.
 const REMIND: Duration = Duration::from_secs(60);
+
+/// Marks the records of which an output is larger than its topic takes: processed again, they are dead letters. Of one whose dead letter is itself too
+/// large the next one is short. False where that helps nothing, so that the error stays.
+pub(crate) fn put_aside(error: &Error, output: &Output, batch: &mut Batch, dead_letter_topic: Option<&str>) -> bool {
+    let (Error::Refused { oversized, .. }, Some(dead_letters)) = (error, dead_letter_topic) else { return false };
+    let mut put = |&(index, ref reason): &(usize, String)| {
+        let message = output.get(index);
+        // A timer has no record that could go there.
+        message.source < batch.len()
+            && match message.topic == dead_letters {
+                true => batch.cut(message.source),
+                false => batch.refuse(message.source, reason, "output"),
+            }
+    };
+    // One that was put aside by another of its outputs is known already.
+    oversized.iter().filter(|oversized| put(oversized)).count() > 0
+}
 
 /// What was put aside in a batch.
 #[derive(Debug, Default)]
