@@ -9,7 +9,7 @@ use crate::kafka::Batch;
 use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::aside::{AsideLog, put_aside};
+use crate::task::aside::{AsideLog, Marks, put_aside};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::worker::Stop;
 
@@ -82,7 +82,7 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
 ) -> Result<bool, Error> {
     let deliver = |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
     while_open(stage, stop, |stage| {
-        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
+        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, &mut Marks::new(), deliver)?;
         Ok(ended == Ended::AtEnd)
     })
 }
@@ -141,12 +141,20 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
+    let mut marks = Marks::new();
+    let mut before = None;
     while lane.start(stop)? {
+        // They are counted from the cursor.
+        if before != Some(lane.cursor().map(<[u8]>::to_vec)) {
+            marks = Marks::new();
+        }
         source.resume(lane.cursor())?;
         let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
             lane.commit(batch, output, source.cursor(done), stop)
         };
-        match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, commit)?;
+        before = Some(lane.cursor().map(<[u8]>::to_vec));
+        match ended {
             Ended::AtEnd => return Ok(true),
             Ended::Stopped => return Ok(false),
             Ended::Undelivered => {}
@@ -181,7 +189,8 @@ enum Ended {
 }
 
 /// `deliver` makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
-/// are done with them.
+/// are done with them. `marks` are on records by their number behind what is delivered.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn pump<T: Source + ?Sized, S: Transformer>(
     source: &mut T,
     stage: &S,
@@ -189,6 +198,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
+    marks: &mut Marks<usize>,
     mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
@@ -203,6 +213,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     while !stopped() {
         batch.clear();
         let fill = source.fill(&mut batch, limits)?;
+        marks.apply(&mut batch, |_, index| index);
         let mut from = 0;
         while from < batch.len() {
             if stopped() {
@@ -218,6 +229,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             let refused = match deliver(source, &batch, &mut output, until) {
                 Err(error) if put_aside(&error, &output, &mut batch, dead_letter_topic) => {
                     tracing::debug!("runs again with a record put aside: {error}");
+                    marks.keep(&batch, from, |index| index - from);
                     continue;
                 }
                 refused => refused?,
@@ -232,6 +244,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             metrics.skipped(aside.skipped.count);
             log.note(SOURCE, aside);
             source.delivered(until)?;
+            marks.rename(|number: usize| number.checked_sub(until - from));
             from = until;
         }
         match fill {

@@ -29,6 +29,6 @@ pub(crate) use murmur2::partition_of;
 pub use position::{Offset, Position};
 pub(crate) use producer::{GroupPositions, Producer, ProducerConfig};
 pub use record::{Batch, Header, Record};
-pub(crate) use record::{Refused, header_bytes};
+pub(crate) use record::{Mark, Refused, header_bytes};
 pub use tail::{OwnedRecord, Tail};
 pub use topics::NewTopics;

@@ -227,18 +227,8 @@ impl Producer {
     /// Sends the outputs and waits until every one is confirmed. For producers without transactions.
     pub(crate) fn deliver(&mut self, output: &Output, timeout: Duration) -> Result<(), Failure> {
         let mut reports = Deliveries::of(output);
-        let deadline = Instant::now() + timeout;
-        let sent = self.send(output, &mut reports);
-        let result = sent.and_then(|()| self.await_deliveries(&mut reports, deadline, || Ok(())));
-        if let Err(failure) = &result
-            && failure.error.code() == Some(Code::MessageSizeTooLarge)
-        {
-            // It is one record's fault: the others may be sent again, and their reports must not be taken for those.
-            while self.outstanding > 0 && !left(deadline).is_zero() {
-                self.poll(Duration::from_millis(100), &mut reports);
-            }
-        }
-        result.map(|Delivered(_)| ())
+        self.send(output, &mut reports)?;
+        self.await_deliveries(&mut reports, Instant::now() + timeout, || Ok(())).map(|Delivered(_)| ())
     }
 
     fn send(&mut self, output: &Output, reports: &mut Deliveries) -> Result<(), Failure> {

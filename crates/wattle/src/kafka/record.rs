@@ -51,14 +51,20 @@ struct Entry {
     key: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Vec<Header>,
+    mark: Mark,
+}
+
+/// What is to become of a record in place of being processed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mark {
     /// Why no stage may have it.
-    refused: Option<Refused>,
+    pub(crate) refused: Option<Refused>,
     /// Whether its dead letter goes without what is long.
-    is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// Why a record is not processed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Refused {
     pub(crate) reason: Cow<'static, str>,
     /// What has refused it, where it was not the source.
@@ -89,8 +95,7 @@ impl Batch {
             key,
             value,
             headers: record.headers.to_vec(),
-            refused: None,
-            is_cut: false,
+            mark: Mark::default(),
         });
         self.header_bytes += header_bytes(record.headers);
     }
@@ -98,29 +103,16 @@ impl Batch {
     /// Says of the record that was added last that no stage may have it, and why: it is one that cannot be processed.
     pub fn refuse_last(&mut self, reason: impl Into<Cow<'static, str>>) {
         if let Some(entry) = self.entries.last_mut() {
-            entry.refused = Some(Refused { reason: reason.into(), stage: None });
+            entry.mark.refused = Some(Refused { reason: reason.into(), stage: None });
         }
     }
 
-    /// Says that no stage may have a record, since what was made of it was refused by `stage`. False where that is known already.
-    pub(crate) fn refuse(&mut self, index: usize, reason: &str, stage: &'static str) -> bool {
-        let refused = &mut self.entries[index].refused;
-        let is_news = refused.is_none();
-        refused.get_or_insert_with(|| Refused { reason: reason.to_owned().into(), stage: Some(stage) });
-        is_news
+    pub(crate) fn mark(&self, index: usize) -> &Mark {
+        &self.entries[index].mark
     }
 
-    pub(crate) fn refused(&self, index: usize) -> Option<&Refused> {
-        self.entries[index].refused.as_ref()
-    }
-
-    /// Says that the dead letter of a record is to be short. False where that is known already.
-    pub(crate) fn cut(&mut self, index: usize) -> bool {
-        !std::mem::replace(&mut self.entries[index].is_cut, true)
-    }
-
-    pub(crate) fn is_cut(&self, index: usize) -> bool {
-        self.entries[index].is_cut
+    pub(crate) fn mark_mut(&mut self, index: usize) -> &mut Mark {
+        &mut self.entries[index].mark
     }
 
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {

@@ -20,19 +20,28 @@ pub(super) fn check(output: &Output, batch: &Batch, config: &WorkerConfig, limit
     }
     // At least once without a place for them, what comes before them is delivered.
     let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
-    if exactly_once || config.dead_letter_topic.is_some() { too_large(output, batch, config, limits) } else { Ok(()) }
+    if exactly_once || config.dead_letter_topic.is_some() {
+        check_sizes(output, batch, config.compression, config.changelog_topic.as_deref(), limits)?;
+    }
+    Ok(())
 }
 
 /// Refuses outputs that are larger than their topics allow. Compressed ones are left to the broker, which judges what arrives.
-fn too_large(output: &Output, batch: &Batch, config: &WorkerConfig, limits: &Limits) -> Result<(), Error> {
-    if config.compression != Compression::None {
+pub(crate) fn check_sizes(
+    output: &Output,
+    batch: &Batch,
+    compression: Compression,
+    changelog: Option<&str>,
+    limits: &Limits,
+) -> Result<(), Error> {
+    if compression != Compression::None {
         return Ok(());
     }
     let (mut first, mut oversized) = (None, Vec::new());
     for (index, bytes) in output.larger_than(limits.batch_size.saturating_sub(OVERHEAD)) {
         let message = output.get(index);
         let Some(limit) = limits.record.get(message.topic).filter(|limit| bytes + OVERHEAD > **limit) else { continue };
-        let is_state = config.changelog_topic.as_deref() == Some(message.topic);
+        let is_state = changelog == Some(message.topic);
         let what = if is_state { "the state" } else { "a record" };
         let (key, topic) = (shown(message.key), message.topic);
         let reason = format!("{what} of key {key} has {bytes} bytes, and {topic} allows {limit} (max.message.bytes)");

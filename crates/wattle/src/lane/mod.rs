@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use commit::refusal;
+pub(crate) use guard::check_sizes;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 pub(crate) use transactional::{LONGEST_PAUSE, gave_up, open as open_sink, taken};
@@ -26,10 +27,10 @@ pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, Tr
 
 use crate::config::{BatchLimits, Delivery, TransactionScope};
 use crate::error::{Error, panic_text};
-use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
+use crate::kafka::{self, Batch, Offset, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
-use crate::task::aside::{AsideLog, put_aside};
+use crate::task::aside::{AsideLog, Marks, put_aside};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Question, Router, Shared, Stop};
@@ -78,6 +79,8 @@ pub(crate) struct Lane<S: Transformer> {
     output: Output,
     runtime: process::Runtime,
     asides: AsideLog,
+    /// By topic, partition and offset.
+    marks: Marks<(usize, i32, Offset)>,
     /// Which queue has the first turn.
     turn: usize,
     /// When the stores were last told that they are ours.
@@ -107,6 +110,7 @@ impl<S: Transformer> Lane<S> {
             output: Output::default(),
             runtime: process::Runtime::new()?,
             asides: AsideLog::default(),
+            marks: Marks::new(),
             turn: 0,
             owned: Instant::now(),
             told: BTreeMap::new(),
@@ -279,6 +283,7 @@ impl<S: Transformer> Lane<S> {
     /// of the lane go on: their records run again without those of that task.
     fn run_batch(&mut self) -> Result<(), Error> {
         self.batch.order();
+        self.marks.apply(&mut self.batch, place);
         let shared = self.shared.clone();
         let limits = self.limits();
         let mut open = shared.metrics.open();
@@ -317,6 +322,7 @@ impl<S: Transformer> Lane<S> {
                     if put_aside(&error, &self.output, &mut self.batch, shared.config.dead_letter_topic.as_deref()) =>
                 {
                     tracing::debug!("{}: runs again with a record put aside: {error}", self.name());
+                    self.marks.keep(&self.batch, 0, |index| place(&self.batch, index));
                     continue;
                 }
                 outcome => outcome?,
@@ -332,6 +338,10 @@ impl<S: Transformer> Lane<S> {
                     shared.metrics.skipped(aside.skipped.count);
                     self.asides.note(&shared.config.name, aside);
                     open.renew();
+                    for index in 0..until {
+                        let done = place(&self.batch, index);
+                        self.marks.forget(&done);
+                    }
                     committed = until;
                 }
                 Outcome::Dropped => {}
@@ -437,6 +447,11 @@ impl<S: Transformer> Lane<S> {
     fn tasks_are_ours(&self) -> bool {
         self.awake().all(|(number, task)| self.shared.assignment.is_current(*number, task.incarnation))
     }
+}
+
+fn place(batch: &Batch, index: usize) -> (usize, i32, Offset) {
+    let record = batch.get(index);
+    (batch.topic_index(index), record.partition, record.offset)
 }
 
 /// A position out of range is explained. It may also be about the placeholder of the assignment, fetched just before the pause; then

@@ -41,9 +41,10 @@ pub struct KafkaSinkConfig {
 /// Writes to Kafka without a transaction. Every delivery is confirmed before positions move on; what a broker does not take in
 /// time stops the worker.
 pub struct KafkaSink {
-    name: String,
+    config: ProducerConfig,
     admin: Arc<Admin>,
-    producer: Producer,
+    /// None after a failure: what is under way then must not be taken for what is sent next.
+    producer: Option<Producer>,
 }
 
 /// librdkafka gives a record up after `message.timeout.ms`, 5 minutes by default; this is only for the case that it does not.
@@ -75,8 +76,8 @@ impl KafkaSink {
             transaction: None,
         };
         Ok(move || {
-            let name = producer.name.clone();
-            Ok(KafkaSink { name, admin: admin.clone(), producer: Producer::new(&producer)? })
+            let config = producer.clone();
+            Ok(KafkaSink { admin: admin.clone(), producer: Some(Producer::new(&config)?), config })
         })
     }
 }
@@ -103,9 +104,16 @@ impl KafkaSink {
 
 impl Sink for KafkaSink {
     fn deliver(&mut self, batch: &Batch, output: &Output, _stop: &Stop) -> Result<bool, Error> {
-        let Err(failure) = self.producer.deliver(output, DELIVER) else { return Ok(true) };
+        let mut producer = match self.producer.take() {
+            Some(producer) => producer,
+            None => Producer::new(&self.config)?,
+        };
+        let Err(failure) = producer.deliver(output, DELIVER) else {
+            self.producer = Some(producer);
+            return Ok(true);
+        };
         let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
         Err(refusal(&failure, output, batch, limit)
-            .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.name), source: failure.error }))
+            .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.config.name), source: failure.error }))
     }
 }

@@ -101,7 +101,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         let record = self.batch.get(index);
         let time = self.advance(&record);
         let mut item = Item { index, record, key: None, substitute: None, timer: None, time, segment, fired: 0 };
-        if let Some(Refused { reason, stage }) = self.batch.refused(index) {
+        if let Some(Refused { reason, stage }) = &self.batch.mark(index).refused {
             let error = StageError::new(&**reason);
             let error = if let Some(stage) = stage { error.in_stage(stage) } else { error };
             return self.refuse(&mut item, error).map(drop);
@@ -297,7 +297,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         let record = self.batch.get(index);
         let Some(topic) = self.processing.dead_letter_topic else { return Err(failed_record(&record, reason)) };
         out.send(dead_letter(&record, topic, reason));
-        if self.batch.is_cut(index) {
+        if self.batch.mark(index).is_cut {
             out.shorten(out.len() - 1);
         }
         self.done.aside.dead_letters.add(&record, reason);

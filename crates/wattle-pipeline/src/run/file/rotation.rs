@@ -109,10 +109,11 @@ impl Rotation {
         let (old, next) = (old.metadata()?, next.metadata()?);
         for (path, found) in siblings(&self.path)? {
             let is_other = !is_same(&found, &old) && !is_same(&found, &next) && found.len() > 0;
-            if is_other && age(&found) > age(&old) && !is_compressed(&path, &old) {
+            // Times are as coarse as the system's clock ticks.
+            if is_other && age(&found) >= age(&old) && !is_compressed(&path, &found, &old) {
                 let text = format!(
-                    "{} was replaced more than once since it was read, and {} may be one that nobody has read: it was written to later than the \
-                     last one. Nothing behind the committed position was written. Read it with a stream of its own and move it to another folder; or move \
+                    "{} was replaced more than once since it was read, and {} may be one that nobody has read: it was written to when the \
+                     last one was, or later. Nothing behind the committed position was written. Read it with a stream of its own and move it to another folder; or move \
                      it there if it is none of them; then start again",
                     self.path.display(),
                     path.display(),
@@ -182,10 +183,10 @@ fn siblings(path: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
     Ok(found)
 }
 
-/// Whether a file is being compressed out of `old`: `app.log.1.gz` beside `app.log.1`.
-fn is_compressed(path: &Path, old: &Metadata) -> bool {
+/// Whether a file was compressed out of `old`, or is right now: `app.log.1.gz` of `app.log.1`. In the end it has the time of that one.
+fn is_compressed(path: &Path, found: &Metadata, old: &Metadata) -> bool {
     let is_packed = path.extension().is_some_and(|end| ["gz", "bz2", "xz", "zst"].iter().any(|known| end == *known));
-    is_packed && fs::metadata(path.with_extension("")).is_ok_and(|found| is_same(&found, old))
+    is_packed && (age(found) == age(old) || fs::metadata(path.with_extension("")).is_ok_and(|of| is_same(&of, old)))
 }
 
 fn is_same(a: &Metadata, b: &Metadata) -> bool {
