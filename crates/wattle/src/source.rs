@@ -66,12 +66,14 @@ pub trait Resume: Source {
 /// Runs a source to its end, or until `stop`: fill, process, deliver, and again. Without a position that is committed with
 /// the outputs this is at least once: a restart begins at the source's beginning.
 ///
-/// Returns whether the source came to its end with everything delivered; after a stop, what was read and not processed yet
+/// `name` is the stream's, for logs. Returns whether the source came to its end with everything delivered; after a stop, what was read and not processed yet
 /// (at most a batch) is not delivered.
 ///
 /// # Errors
 /// Those of the source, the stage and the sink.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 pub fn run_source<T: Source + ?Sized, S: Transformer>(
+    name: &str,
     source: &mut T,
     stage: &mut S,
     sink: &mut dyn Sink,
@@ -81,8 +83,8 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     stop: &Stop,
 ) -> Result<bool, Error> {
     let deliver = |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
-    while_open(stage, stop, |stage| {
-        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, &mut Marks::new(), deliver)?;
+    while_open(name, stage, stop, |stage| {
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut Marks::new(), deliver)?;
         Ok(ended == Ended::AtEnd)
     })
 }
@@ -102,9 +104,10 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    while_open(stage, stop, |stage| {
+    let name = &config.sink.name;
+    while_open(name, stage, stop, |stage| {
         let mut lane = SourceLane::connect(config, metrics)?;
-        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
 }
 
@@ -125,14 +128,16 @@ pub fn run_source_into<T: Resume + ?Sized, S: Transformer>(
     stop: &Stop,
 ) -> Result<bool, Error> {
     let place = (format!("{}:{}", cursor.source, cursor.topic).into(), cursor.partition);
-    while_open(stage, stop, |stage| {
+    while_open(name, stage, stop, |stage| {
         let mut lane = SinkLane::new(name, sink, place, metrics);
-        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
 }
 
 /// From the cursor that the lane finds to the end of the source, or until `stop`; once more from the cursor where the lane has to start again.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn follow<T: Resume + ?Sized, S: Transformer>(
+    name: &str,
     lane: &mut impl CursorLane,
     source: &mut T,
     stage: &S,
@@ -152,7 +157,7 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
         let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
             lane.commit(batch, output, source.cursor(done), stop)
         };
-        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, commit)?;
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, commit)?;
         before = Some(lane.cursor().map(<[u8]>::to_vec));
         match ended {
             Ended::AtEnd => return Ok(true),
@@ -163,19 +168,18 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
     Ok(false)
 }
 
-/// Its name where there is no other.
-const SOURCE: &str = "the source";
 /// Longest time for a stage to close.
 const CLOSE: Duration = Duration::from_secs(10);
 
 fn while_open<S: Transformer>(
+    name: &str,
     stage: &mut S,
     stop: &Stop,
     work: impl FnOnce(&S) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
-    let Some(opened) = Opened::open(SOURCE, stage, stop)? else { return Ok(false) };
+    let Some(opened) = Opened::open(name, stage, stop)? else { return Ok(false) };
     let outcome = work(stage);
-    let closed = opened.close(SOURCE, stage, CLOSE);
+    let closed = opened.close(name, stage, CLOSE);
     outcome.and_then(|ended| closed.map(|()| ended))
 }
 
@@ -192,6 +196,7 @@ enum Ended {
 /// are done with them. `marks` are on records by their number behind what is delivered.
 #[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn pump<T: Source + ?Sized, S: Transformer>(
+    name: &str,
     source: &mut T,
     stage: &S,
     dead_letter_topic: Option<&str>,
@@ -228,7 +233,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             let started = Instant::now();
             let refused = match deliver(source, &batch, &mut output, until) {
                 Err(error) if put_aside(&error, &output, &mut batch, dead_letter_topic) => {
-                    tracing::debug!("runs again with a record put aside: {error}");
+                    tracing::debug!("{name}: runs again with a record put aside: {error}");
                     marks.keep(&batch, from, |index| index - from);
                     continue;
                 }
@@ -242,7 +247,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             }
             metrics.batch(until - from, messages, dead_letters, started.elapsed());
             metrics.skipped(aside.skipped.count);
-            log.note(SOURCE, aside);
+            log.note(name, aside);
             source.delivered(until)?;
             marks.rename(|number: usize| number.checked_sub(until - from));
             from = until;

@@ -370,7 +370,7 @@ impl SourceBody {
     fn once<T: Source + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
         let SourceDelivery::AtLeastOnce(sink) = &self.delivery else { unreachable!("exactly once needs a log") };
         let (errors, mut sink) = (self.dead_letter_topic.as_deref(), sink()?);
-        run_source(source, &mut self.chain, &mut *sink, errors, &self.limits, &self.metrics, stop)
+        run_source(&self.id, source, &mut self.chain, &mut *sink, errors, &self.limits, &self.metrics, stop)
     }
 
     fn resume<T: Resume + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {

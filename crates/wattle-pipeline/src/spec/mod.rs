@@ -134,6 +134,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
+    rules::check_health(&streams, health.as_ref(), report);
     let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
     File { cases, streams, logging, health }
 }

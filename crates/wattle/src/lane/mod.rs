@@ -338,10 +338,7 @@ impl<S: Transformer> Lane<S> {
                     shared.metrics.skipped(aside.skipped.count);
                     self.asides.note(&shared.config.name, aside);
                     open.renew();
-                    for index in 0..until {
-                        let done = place(&self.batch, index);
-                        self.marks.forget(&done);
-                    }
+                    self.marks.forget(until, |index| place(&self.batch, index));
                     committed = until;
                 }
                 Outcome::Dropped => {}

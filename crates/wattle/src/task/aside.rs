@@ -65,9 +65,11 @@ impl<K: Ord> Marks<K> {
         }
     }
 
-    /// A record is committed.
-    pub(crate) fn forget(&mut self, key: &K) {
-        self.0.remove(key);
+    /// The first `done` records of the batch are committed.
+    pub(crate) fn forget(&mut self, done: usize, key: impl Fn(usize) -> K) {
+        if !self.0.is_empty() {
+            (0..done).for_each(|index| drop(self.0.remove(&key(index))));
+        }
     }
 
     /// Leaves those that still have a name.
