@@ -83,6 +83,7 @@ promises! {
         a_refused_output_is_never_passed_at_least_once (task only: "at least once has no transaction"),
         a_record_that_cannot_be_processed_stops_its_stream_and_is_named,
         a_record_that_cannot_be_processed_moves_to_the_error_topic,
+        a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic,
         a_stream_that_fails_ends_the_process;
     gather (each scope):
         groups_of_records_do_not_depend_on_how_batches_were_cut_over_kills,
@@ -120,10 +121,17 @@ promises! {
         a_reader_of_a_file_that_was_fenced_once_goes_on,
         a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing,
         filtered_and_failed_lines_move_the_cursor,
+        a_line_that_is_too_large_for_its_topic_moves_to_the_error_topic,
         a_start_waits_for_an_open_transaction_in_the_changelog,
         a_changelog_that_would_lose_the_cursor_is_refused,
         generated_records_go_on_behind_the_last_one,
         messages_of_the_file_go_on_behind_the_last_one (embedded only: "the source is what differs");
+    tail:
+        a_file_that_is_rotated_while_its_reader_is_killed_is_written_once,
+        a_rotation_that_cannot_be_followed_is_refused (embedded only: "the file decides"),
+        rows_of_csv_are_written_once_over_a_kill_and_wrong_ones_move_aside;
+    segments:
+        kills_of_a_process_that_writes_files_lose_nothing_and_show_no_part_of_a_file;
     sqlite:
         rows_in_sqlite_are_written_once_over_kills,
         a_stopped_process_writes_no_rows_to_sqlite_when_it_goes_on (kafka only: "the database decides"),

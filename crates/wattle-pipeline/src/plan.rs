@@ -156,6 +156,7 @@ impl StreamPlan {
             input,
             match &self.0.input {
                 Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
+                Input::File(file) if file.is_followed => format!("file {} (tail)", file.name),
                 Input::File(file) => format!("file {}", file.name),
                 Input::Http(input) => format!("http {}{}", input.address.value, input.path),
                 Input::Mqtt(input) => format!("mqtt {}", input.topics.join(", ")),
@@ -217,7 +218,8 @@ impl StreamPlan {
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
             Input::Kafka(_) | Input::Http(_) | Input::Mqtt(_) => false,
-            Input::File(_) | Input::Memory(_) | Input::Stdin(_) => true,
+            Input::File(file) => !file.is_followed,
+            Input::Memory(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }
@@ -255,7 +257,9 @@ impl StreamPlan {
 
     /// What it reads and writes, for draining.
     pub(crate) fn link(&self) -> Link {
-        let mut link = Link { is_finite: self.is_finite(), ..Link::default() };
+        // Draining, a file that is followed ends where it ends now.
+        let is_finite = self.is_finite() || matches!(self.0.input, Input::File(_));
+        let mut link = Link { is_finite, ..Link::default() };
         if let Input::Kafka(input) = &self.0.input {
             link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
         }

@@ -127,6 +127,8 @@ pub enum Error {
     Refused {
         /// Names topic, partition, size, the input record, and what to do.
         text: String,
+        /// Outputs that are larger than their topic takes, by their index, each with the reason: with a dead-letter topic what they were made from is put aside.
+        oversized: Vec<(usize, String)>,
     },
     /// An output that is no Kafka topic did not take a record.
     #[error("{text}")]

@@ -9,7 +9,7 @@ use crate::kafka::Batch;
 use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::aside::{Aside, AsideLog};
+use crate::task::aside::{Aside, AsideLog, Marks, put_aside};
 use crate::task::gather::{Bundle, Held};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::worker::Stop;
@@ -67,12 +67,14 @@ pub trait Resume: Source {
 /// Runs a source to its end, or until `stop`: fill, process, deliver, and again. Without a position that is committed with
 /// the outputs this is at least once: a restart begins at the source's beginning.
 ///
-/// Returns whether the source came to its end with everything delivered; after a stop, what was read and not processed yet
+/// `name` is the stream's, for logs. Returns whether the source came to its end with everything delivered; after a stop, what was read and not processed yet
 /// (at most a batch) is not delivered.
 ///
 /// # Errors
 /// Those of the source, the stage and the sink.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 pub fn run_source<T: Source + ?Sized, S: Transformer>(
+    name: &str,
     source: &mut T,
     stage: &mut S,
     sink: &mut dyn Sink,
@@ -82,8 +84,8 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     stop: &Stop,
 ) -> Result<bool, Error> {
     let deliver = |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
-    while_open(stage, stop, |stage| {
-        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
+    while_open(name, stage, stop, |stage| {
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut Marks::new(), deliver)?;
         Ok(ended == Ended::AtEnd)
     })
 }
@@ -103,9 +105,10 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    while_open(stage, stop, |stage| {
+    let name = &config.sink.name;
+    while_open(name, stage, stop, |stage| {
         let mut lane = SourceLane::connect(config, metrics)?;
-        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
 }
 
@@ -126,14 +129,16 @@ pub fn run_source_into<T: Resume + ?Sized, S: Transformer>(
     stop: &Stop,
 ) -> Result<bool, Error> {
     let place = (format!("{}:{}", cursor.source, cursor.topic).into(), cursor.partition);
-    while_open(stage, stop, |stage| {
+    while_open(name, stage, stop, |stage| {
         let mut lane = SinkLane::new(name, sink, place, metrics);
-        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
 }
 
 /// From the cursor that the lane finds to the end of the source, or until `stop`; once more from the cursor where the lane has to start again.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn follow<T: Resume + ?Sized, S: Transformer>(
+    name: &str,
     lane: &mut impl CursorLane,
     source: &mut T,
     stage: &S,
@@ -142,12 +147,20 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
+    let mut marks = Marks::new();
+    let mut before = None;
     while lane.start(stop)? {
+        // They are counted from the cursor.
+        if before != Some(lane.cursor().map(<[u8]>::to_vec)) {
+            marks = Marks::new();
+        }
         source.resume(lane.cursor())?;
         let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
             lane.commit(batch, output, source.cursor(done), stop)
         };
-        match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, commit)?;
+        before = Some(lane.cursor().map(<[u8]>::to_vec));
+        match ended {
             Ended::AtEnd => return Ok(true),
             Ended::Stopped => return Ok(false),
             Ended::Undelivered => {}
@@ -156,19 +169,18 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
     Ok(false)
 }
 
-/// Its name where there is no other.
-const SOURCE: &str = "the source";
 /// Longest time for a stage to close.
 const CLOSE: Duration = Duration::from_secs(10);
 
 fn while_open<S: Transformer>(
+    name: &str,
     stage: &mut S,
     stop: &Stop,
     work: impl FnOnce(&S) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
-    let Some(opened) = Opened::open(SOURCE, stage, stop)? else { return Ok(false) };
+    let Some(opened) = Opened::open(name, stage, stop)? else { return Ok(false) };
     let outcome = work(stage);
-    let closed = opened.close(SOURCE, stage, CLOSE);
+    let closed = opened.close(name, stage, CLOSE);
     outcome.and_then(|ended| closed.map(|()| ended))
 }
 
@@ -182,21 +194,24 @@ enum Ended {
 }
 
 /// `deliver` makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
-/// are done with them.
+/// are done with them. `marks` are on records by their number behind what is delivered.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn pump<T: Source + ?Sized, S: Transformer>(
+    name: &str,
     source: &mut T,
     stage: &S,
     dead_letter_topic: Option<&str>,
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
+    marks: &mut Marks<usize>,
     deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
     let topics = source.topics();
     let mut held = limits.gather.as_ref().map(|gather| Held::of_source(gather, dead_letter_topic, &topics));
-    let mut writer = Writer { deliver, metrics, log: AsideLog::default(), last: 0 };
+    let mut writer = Writer { name, deliver, metrics, log: AsideLog::default(), last: 0 };
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
     let mut batch = Batch::new(topics);
@@ -206,6 +221,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     while !stopped() {
         batch.clear();
         let fill = source.fill(&mut batch, limits)?;
+        marks.apply(&mut batch, |_, index| index);
         let mut from = 0;
         while from < batch.len() {
             if stopped() {
@@ -221,11 +237,19 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             } else {
                 let (records, dead_letters) = (until - from, aside.dead_letters.count);
                 let part = Part { batch: &batch, output: &mut output, aside, records, dead_letters };
-                writer.write(source, part, until)?
+                match writer.write(source, part, until) {
+                    Err(error) if put_aside(&error, &output, &mut batch, dead_letter_topic) => {
+                        tracing::debug!("{name}: runs again with a record put aside: {error}");
+                        marks.keep(&batch, from, |index| index - from);
+                        continue;
+                    }
+                    written => written?,
+                }
             };
             if !written {
                 return Ok(Ended::Undelivered);
             }
+            marks.rename(|number: usize| number.checked_sub(until - from));
             from = until;
             writer.last = until;
         }
@@ -259,6 +283,7 @@ const LANE: i32 = 0;
 
 /// Delivers, and says so.
 struct Writer<'a, F> {
+    name: &'a str,
     deliver: F,
     metrics: &'a Metrics,
     log: AsideLog,
@@ -292,7 +317,7 @@ impl<F> Writer<'_, F> {
         }
         self.metrics.batch(records, messages, dead_letters, started.elapsed());
         self.metrics.skipped(aside.skipped.count);
-        self.log.note(SOURCE, aside);
+        self.log.note(self.name, aside);
         source.delivered(until)?;
         Ok(true)
     }

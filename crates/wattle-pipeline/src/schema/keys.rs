@@ -117,10 +117,14 @@ pub(super) const MAPS: &[Map] = &[
     Map { kind: "*.codec(json)", doc: "JSON.", keys: &[] },
     Map {
         kind: "streams.input(file)",
-        doc: "A file with one JSON value a line.",
+        doc: "A file with one JSON value a line, or with rows of CSV.",
         keys: &[
             Key::new("path", Text, "The file, relative to the pipeline file."),
-            Key::new("input_type", AMap, "Another form of path."),
+            Key::new("format", Word(&["lines", "csv"]), "Each line is a JSON value, or each row is an object of strings.").default("lines"),
+            Key::new("mode", Word(&["whole", "tail"]), "To its end, or on and on, when it grows or another one takes its name.").default("whole"),
+            Key::new("delimiter", Text, "Between the fields of a row of CSV: one ASCII character.").default(","),
+            Key::new("columns", Names, "The names of the columns of CSV without a header line. Left out, the first row has them."),
+            Key::new("input_type", AMap, "Another form of path and format."),
             NAME,
             CODEC,
         ],
@@ -128,6 +132,11 @@ pub(super) const MAPS: &[Map] = &[
     Map {
         kind: "streams.input(file).input_type(json)",
         doc: "One JSON value a line.",
+        keys: &[Key::new("path", Text, "The file, relative to the pipeline file.").required()],
+    },
+    Map {
+        kind: "streams.input(file).input_type(csv)",
+        doc: "Rows of CSV.",
         keys: &[Key::new("path", Text, "The file, relative to the pipeline file.").required()],
     },
     Map {

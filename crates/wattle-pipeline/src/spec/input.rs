@@ -1,11 +1,11 @@
 //! The `input` of a stream.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem};
 
 use super::common::{self, Common};
+use super::file_input::{self, FileInput};
 use super::pushed::{self, HttpInput, MqttInput, StdinInput};
 use super::{Surroundings, kafka, mqtt};
 use crate::yaml::{Field, Given, Map, render_json};
@@ -34,13 +34,6 @@ pub(crate) struct KafkaInput {
     pub(crate) batch_max_rows: Option<Given<u64>>,
     pub(crate) batch_max_bytes: Option<Given<usize>>,
     pub(crate) client: ClientProperties,
-}
-
-pub(crate) struct FileInput {
-    /// As the pipeline file says it.
-    pub(crate) name: String,
-    /// Where it is, seen from the working directory.
-    pub(crate) path: PathBuf,
 }
 
 #[derive(Clone)]
@@ -101,6 +94,11 @@ impl Input {
             Input::Http(_) | Input::Mqtt(_) | Input::Stdin(_) => false,
         }
     }
+
+    /// Whether the place of a record (topic, partition, offset) stays its own: a file that replaces another one has the same lines again.
+    pub(crate) fn has_places(&self) -> bool {
+        self.replays() && !matches!(self, Input::File(file) if file.is_followed)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -130,7 +128,7 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Input,
         .word(&kinds)?
     {
         Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
-        Kind::File => Input::File(file(&mut map, surroundings)),
+        Kind::File => Input::File(file_input::read(&mut map, surroundings)),
         Kind::Generate => Input::Generate(generate(&mut map)),
         Kind::Memory => Input::Memory(memory(&mut map)),
         Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
@@ -175,26 +173,6 @@ fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
 
 fn topics(field: &Field) -> Vec<String> {
     kafka::topics(field).into_iter().map(|topic| topic.value).collect()
-}
-
-fn file(map: &mut Map, surroundings: &Surroundings) -> FileInput {
-    let name = match map.get("input_type") {
-        Some(field) => input_type(&field),
-        None => map.required("path", NO_PATH).and_then(|field| field.name()),
-    };
-    let name = name.unwrap_or_default();
-    FileInput { path: surroundings.folder.join(&name), name }
-}
-
-const NO_PATH: &str = "a file input needs the path of a file with one JSON value a line";
-
-/// `input_type: {type: json, path: PATH}`, another form of `path: PATH`.
-fn input_type(field: &Field) -> Option<String> {
-    let mut map = Map::of(field)?;
-    map.required("type", "needs type: json")?.word(&[("json", ())])?;
-    let path = map.required("path", NO_PATH).and_then(|field| field.name());
-    map.finish();
-    path
 }
 
 fn generate(map: &mut Map) -> GenerateInput {

@@ -4,6 +4,7 @@
 mod batch;
 mod common;
 mod durability;
+mod file_input;
 mod file_output;
 mod gather;
 mod health;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use common::Common;
 pub(crate) use durability::Durability;
+pub(crate) use file_input::{CsvFormat, FileFormat, FileInput};
 pub(crate) use file_output::FileOutput;
 pub(crate) use gather::read as read_gather;
 pub(crate) use health::{HealthCheck, METRICS};
@@ -84,7 +86,7 @@ impl Stream {
         };
         let values = match &self.input {
             _ if self.is_json || joins => Values::Json,
-            Input::File(_) => Values::Json,
+            Input::File(file) if file.format == FileFormat::Lines => Values::Json,
             Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
             _ => Values::Any,
         };
@@ -135,6 +137,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
+    rules::check_health(&streams, health.as_ref(), report);
     let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
     File { cases, streams, logging, health }
 }

@@ -13,7 +13,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ),
     ("input.codec", &["protobuf", "debezium_json", "schema_registry"]),
     ("output.codec", &["protobuf", "debezium_json", "schema_registry"]),
-    ("input.input_type", &["avro", "arrow", "csv", "parquet"]),
+    ("input.input_type", &["avro", "arrow", "parquet"]),
 ];
 
 #[test]

@@ -391,7 +391,7 @@ fn push(batch: &mut Batch, topic: usize, message: &BorrowedMessage<'_>) {
         },
     );
     if unreadable {
-        batch.mark_unreadable("a header name is not UTF-8 text");
+        batch.refuse_last("a header name is not UTF-8 text");
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) use holder::Holder;
 pub(crate) use murmur2::partition_of;
 pub use position::{Offset, Position};
 pub(crate) use producer::{GroupPositions, Producer, ProducerConfig};
-pub(crate) use record::header_bytes;
 pub use record::{Batch, Header, Record};
+pub(crate) use record::{Mark, Refused, header_bytes};
 pub use tail::{OwnedRecord, Tail};
 pub use topics::NewTopics;

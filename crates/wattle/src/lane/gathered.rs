@@ -63,14 +63,20 @@ impl<S: Transformer> Lane<S> {
             let started = Instant::now();
             let positions = self.positions_released(until)?;
             let Some(mut held) = self.held.take_if(|_| !positions.is_empty()) else { return Ok(true) };
+            while let Err(error) =
+                guard::check(&held.ready.output, &held.ready.batch, &shared.config, &shared.topology.limits)
+            {
+                if !held.put_aside(&error) {
+                    return Err(error);
+                }
+            }
             let records = held.records();
             let mut dead_letters = held.dead_letters();
             let mut messages = held.ready.output.len() - dead_letters;
             // What is held is out of reach meanwhile: tasks that are lost in between are forgotten behind it.
             std::mem::swap(&mut self.batch, &mut held.ready.batch);
             std::mem::swap(&mut self.output, &mut held.ready.output);
-            let checked = guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits);
-            let outcome = checked.and_then(|()| self.commit(&positions));
+            let outcome = self.commit(&positions);
             std::mem::swap(&mut self.batch, &mut held.ready.batch);
             std::mem::swap(&mut self.output, &mut held.ready.output);
             let outcome = outcome?;

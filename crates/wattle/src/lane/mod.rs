@@ -20,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use commit::refusal;
+pub(crate) use guard::check_sizes;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 pub(crate) use transactional::{LONGEST_PAUSE, gave_up, open as open_sink, taken};
@@ -27,10 +28,10 @@ pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, Tr
 
 use crate::config::{BatchLimits, Delivery, TransactionScope};
 use crate::error::{Error, panic_text};
-use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
+use crate::kafka::{self, Batch, Offset, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
-use crate::task::aside::AsideLog;
+use crate::task::aside::{AsideLog, Marks, put_aside};
 use crate::task::gather::Held;
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::{Lifecycle, Task, positions};
@@ -82,6 +83,8 @@ pub(crate) struct Lane<S: Transformer> {
     held: Option<Held>,
     runtime: process::Runtime,
     asides: AsideLog,
+    /// By topic, partition and offset.
+    marks: Marks<(usize, i32, Offset)>,
     /// Which queue has the first turn.
     turn: usize,
     /// When the stores were last told that they are ours.
@@ -112,6 +115,7 @@ impl<S: Transformer> Lane<S> {
             output: Output::default(),
             runtime: process::Runtime::new()?,
             asides: AsideLog::default(),
+            marks: Marks::new(),
             turn: 0,
             owned: Instant::now(),
             told: BTreeMap::new(),
@@ -292,6 +296,7 @@ impl<S: Transformer> Lane<S> {
     /// of the lane go on: their records run again without those of that task.
     fn run_batch(&mut self) -> Result<(), Error> {
         self.batch.order();
+        self.marks.apply(&mut self.batch, place);
         let shared = self.shared.clone();
         let limits = self.limits();
         let mut open = shared.metrics.open();
@@ -324,8 +329,18 @@ impl<S: Transformer> Lane<S> {
                     return Ok(());
                 }
             }
-            guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits)?;
-            match self.commit(&positions)? {
+            let checked = guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits);
+            let outcome = match checked.and_then(|()| self.commit(&positions)) {
+                Err(error)
+                    if put_aside(&error, &self.output, &mut self.batch, shared.config.dead_letter_topic.as_deref()) =>
+                {
+                    tracing::debug!("{}: runs again with a record put aside: {error}", self.name());
+                    self.marks.keep(&self.batch, 0, |index| place(&self.batch, index));
+                    continue;
+                }
+                outcome => outcome?,
+            };
+            match outcome {
                 Outcome::Committed => {
                     for RefusedRecord { source, reason } in self.take_refused() {
                         messages -= self.output.iter().filter(|message| message.source == source).count();
@@ -336,6 +351,7 @@ impl<S: Transformer> Lane<S> {
                     shared.metrics.skipped(aside.skipped.count);
                     self.asides.note(&shared.config.name, aside);
                     open.renew();
+                    self.marks.forget(until, |index| place(&self.batch, index));
                     committed = until;
                 }
                 Outcome::Dropped => {}
@@ -446,6 +462,11 @@ impl<S: Transformer> Lane<S> {
     fn tasks_are_ours(&self) -> bool {
         self.awake().all(|(number, task)| self.shared.assignment.is_current(*number, task.incarnation))
     }
+}
+
+fn place(batch: &Batch, index: usize) -> (usize, i32, Offset) {
+    let record = batch.get(index);
+    (batch.topic_index(index), record.partition, record.offset)
 }
 
 /// A position out of range is explained. It may also be about the placeholder of the assignment, fetched just before the pause; then

@@ -9,8 +9,10 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::aside::Aside;
+use super::dead_letter;
+use crate::error::Error;
 use crate::kafka::{Batch, Offset, Position, Record};
-use crate::stage::{Message, Output, Sent};
+use crate::stage::{Message, Output, Sent, StageError};
 
 /// When a group of messages ends, and what is written of it. See [`BatchLimits::gather`](crate::BatchLimits::gather).
 #[derive(Clone, Debug)]
@@ -215,6 +217,34 @@ impl Held {
         self.groups.values().filter(|group| group.records > 0).map(|group| group.begun).min()
     }
 
+    /// Turns what is larger than its topic takes into dead letters, and shortens dead letters that are. False where that helps nothing.
+    pub(crate) fn put_aside(&mut self, error: &Error) -> bool {
+        let (Error::Refused { oversized, .. }, Some(dead)) = (error, &self.dead) else { return false };
+        let Bundle { batch, output } = &mut self.ready;
+        let mut reasons = BTreeMap::new();
+        for (index, reason) in oversized {
+            if output.get(*index).topic != *dead {
+                reasons.insert(output.get(*index).source, reason);
+            } else if !output.shorten(*index) {
+                return false;
+            }
+        }
+        let mut made = Output::default();
+        for message in output.iter().filter(|message| message.topic == *dead || !reasons.contains_key(&message.source))
+        {
+            made.made_from(message.source);
+            made.send(message.into());
+        }
+        for (source, reason) in reasons {
+            let (record, reason) = (batch.get(source), StageError::new(reason.clone()).in_stage("output"));
+            made.made_from(source);
+            made.send(dead_letter(&record, dead, &reason));
+            self.aside.dead_letters.add(&record, &reason);
+        }
+        *output = made;
+        !oversized.is_empty()
+    }
+
     /// Forgets everything of the other tasks.
     pub(crate) fn keep(&mut self, tasks: impl Fn(i32) -> bool) {
         self.groups.retain(|(task, _), _| tasks(*task));
@@ -256,7 +286,8 @@ impl Bundle {
         if messages.peek().is_some() {
             self.batch.push(topic, record);
         }
-        messages.for_each(|message| self.output.send_from(source, message.into()));
+        self.output.made_from(source);
+        messages.for_each(|message| self.output.send(message.into()));
     }
 
     fn append(&mut self, other: &Bundle) {
@@ -265,7 +296,8 @@ impl Bundle {
             self.batch.push(other.batch.topic_index(index), &other.batch.get(index));
         }
         for message in other.output.iter() {
-            self.output.send_from(first + message.source, message.into());
+            self.output.made_from(first + message.source);
+            self.output.send(message.into());
         }
     }
 
@@ -288,7 +320,8 @@ impl Bundle {
             let record = Record { key, value: Some(&value), timestamp, headers: &[], ..other.batch.get(last) };
             let source = self.batch.len();
             self.batch.push(other.batch.topic_index(last), &record);
-            self.output.send_from(source, Message::copy(&record, topic));
+            self.output.made_from(source);
+            self.output.send(Message::copy(&record, topic));
         }
         for letter in other.output.iter().filter(is_letter) {
             let record = other.batch.get(letter.source);
@@ -341,10 +374,11 @@ mod tests {
             let timestamp = Some(offset.0);
             let record = Record { topic: "in", partition, offset, timestamp, key: None, value: None, headers: &[] };
             batch.push(0, &record);
+            output.made_from(index);
             match *outcome {
                 "x" => {}
-                "!" => output.send_from(index, Message::to("dead").value(&b"!"[..])),
-                value => output.send_from(index, Message::to("out").value(value.as_bytes()).timestamp(offset.0)),
+                "!" => output.send(Message::to("dead").value(&b"!"[..])),
+                value => output.send(Message::to("out").value(value.as_bytes()).timestamp(offset.0)),
             }
         }
         held.take(&batch, 0..records.len(), &output, Aside::default())
@@ -364,6 +398,37 @@ mod tests {
         take(held, records);
         let (texts, positions) = commit(held);
         (texts.into_iter().map(|(text, _)| text).collect(), positions)
+    }
+
+    #[test]
+    fn an_array_that_its_topic_does_not_take_is_a_dead_letter_of_all_of_it() {
+        let mut held = held(&gather(2, GroupFormat::Array));
+        let mut batch = Batch::new(vec!["in".to_owned()]);
+        let mut output = Output::default();
+        for offset in 0..2 {
+            let value: &[u8] = b"1";
+            let record = Record {
+                topic: "in",
+                partition: 0,
+                offset: Offset(offset),
+                timestamp: None,
+                key: None,
+                value: Some(value),
+                headers: &[],
+            };
+            batch.push(0, &record);
+            output.made_from(batch.len() - 1);
+            output.send(Message::to("out").value(value));
+        }
+        held.take(&batch, 0..2, &output, Aside::default());
+        let refused = |index| Error::Refused { text: String::new(), oversized: vec![(index, "too large".to_owned())] };
+        assert!(held.put_aside(&refused(0)));
+        let letter = held.ready.output.get(0);
+        assert_eq!((letter.topic, letter.value, held.ready.output.len()), ("dead", Some(&b"[1,1]"[..]), 1));
+        assert!(held.put_aside(&refused(0)), "its letter is shortened");
+        assert_eq!(held.ready.output.get(0).value, Some(&b""[..]));
+        assert!(!held.put_aside(&refused(0)), "once");
+        assert_eq!((held.dead_letters(), held.committed().dead_letters.count), (1, 1));
     }
 
     #[test]
