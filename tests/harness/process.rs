@@ -143,7 +143,7 @@ impl Process {
             // A commit that was on its way lands between the two looks.
             let open = || !cluster.open_transactions(topics).is_empty();
             if open() {
-                thread::sleep(Duration::from_millis(100));
+                thread::sleep(Duration::from_millis(250));
                 if open() {
                     return true;
                 }
