@@ -27,7 +27,7 @@ pub(crate) enum Operation {
     Write = 4,
 }
 
-/// A right that nobody has, until it is dropped.
+/// A right that nobody has until [`Denied::allow`].
 pub(crate) struct Denied {
     address: String,
     kind: Resource,

@@ -15,7 +15,7 @@ const MIB: usize = 1 << 20;
 
 /// A receiver holds every request, so that nothing is done while everything can be fetched: a part of it is. Then it goes on to the end.
 pub(super) fn a_backlog_is_not_fetched_into_memory(room: &Room) {
-    let (partitions, backlog, most) = room.number((8, 320 * MIB, 192 * MIB), (24, 2048 * MIB, 384 * MIB));
+    let (partitions, backlog, most) = room.number((8, 400 * MIB, 288 * MIB), (24, 2048 * MIB, 640 * MIB));
     let input = room.topic("in", partitions);
     let pad = "x".repeat(20_000);
     let records = backlog / pad.len();

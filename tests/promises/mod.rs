@@ -15,7 +15,7 @@ promises! {
     zombie (each scope, each protocol):
         a_stopped_process_writes_nothing_when_it_goes_on,
         a_transaction_that_the_broker_timed_out_is_processed_again,
-        a_quiet_time_longer_than_a_transaction_expires_none (classic only: "nobody comes or goes");
+        a_quiet_time_longer_than_a_transaction_expires_none (plain only: "nothing is open, in any mode");
     handover (each scope, each protocol):
         a_late_commit_before_the_fence_is_not_repeated,
         a_late_commit_during_the_takeover_is_neither_lost_nor_doubled,
@@ -218,7 +218,7 @@ promises! {
         a_state_that_cannot_be_read_stops_the_records_of_its_key_alone (classic only: "the example has no such option");
     restore (each scope):
         a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option"),
-        a_restore_to_disk_that_is_interrupted_goes_on_where_it_was (classic only: "the example has no such option");
+        a_restore_to_disk_that_is_interrupted_goes_on_where_it_was (plain only: "what is read is the same");
     changelog (each scope):
         a_changelog_is_restored_whatever_its_last_entries_are (plain only: "what is read is the same"),
         a_changelog_with_holes_at_its_end_is_restored (plain only: "what is read is the same"),
