@@ -6,14 +6,16 @@ promises! {
     oracle:
         the_ledger_sees_missing_doubled_and_overtaken_records,
         open_and_aborted_transactions_are_seen,
-        the_proxy_holds_what_it_is_told_to_hold;
+        the_proxy_holds_what_it_is_told_to_hold,
+        every_case_of_the_field_names_tests_that_are_there (embedded only: "nothing is run");
     atomic (each scope):
         a_reader_never_sees_part_of_a_batch,
         an_aborted_batch_is_never_visible,
         outputs_and_positions_are_written_by_one_transaction (kafka only: "reads the log's files with Kafka's tool");
     zombie (each scope, each protocol):
         a_stopped_process_writes_nothing_when_it_goes_on,
-        a_transaction_that_the_broker_timed_out_is_processed_again;
+        a_transaction_that_the_broker_timed_out_is_processed_again,
+        a_quiet_time_longer_than_a_transaction_expires_none (plain only: "nothing is open, in any mode");
     handover (each scope, each protocol):
         a_late_commit_before_the_fence_is_not_repeated,
         a_late_commit_during_the_takeover_is_neither_lost_nor_doubled,
@@ -41,7 +43,8 @@ promises! {
     order (each scope):
         outputs_keep_the_order_of_their_input_partition,
         an_interrupted_batch_runs_again_before_newer_records (kafka only: "asks Kafka's tool for epochs"),
-        two_applications_with_one_transactional_id_do_not_fight_for_ever;
+        two_applications_with_one_transactional_id_do_not_fight_for_ever,
+        transactions_of_one_record_follow_each_other_quickly;
     kill (each scope, each protocol):
         any_number_of_kills_neither_loses_nor_doubles_a_record,
         several_kills_of_one_of_two_processes_in_a_transaction_are_exact,
@@ -54,7 +57,9 @@ promises! {
         a_process_that_stops_hands_over_at_once,
         processes_that_stop_at_the_same_time_all_stop,
         a_clean_stop_and_a_start_emit_nothing,
-        a_clean_stop_repeats_nothing_at_least_once (task only: "at least once has no transaction");
+        a_clean_stop_repeats_nothing_at_least_once (task only: "at least once has no transaction"),
+        a_clean_stop_does_not_wait_for_a_buffer_to_fill (plain only: "nobody else is there"),
+        positions_never_go_back_at_least_once (task only: "at least once has no transaction");
     orphan (each scope, each protocol):
         a_dead_workers_transaction_is_ended_by_its_successor (worker only: "a task's is fenced"),
         a_living_workers_transaction_is_waited_for (worker only: "a task's is fenced"),
@@ -96,7 +101,14 @@ promises! {
     post:
         kills_of_a_process_that_posts_lose_nothing_and_its_repetitions_have_the_same_key,
         a_receiver_that_is_away_is_waited_for_and_readiness_says_so,
-        a_record_that_a_receiver_refuses_moves_aside_or_stops_its_stream;
+        a_record_that_a_receiver_refuses_moves_aside_or_stops_its_stream,
+        a_request_that_outlasts_the_poll_interval_costs_no_partition;
+    access:
+        a_right_that_is_missing_is_named_and_the_process_ends (kafka only: "the embedded broker has no rights to take away");
+    limits:
+        a_backlog_is_not_fetched_into_memory (embedded only: "it fetches alike");
+    health:
+        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both");
     source (each scope):
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,
@@ -107,6 +119,8 @@ promises! {
         numbers_keep_their_value,
         keys_land_where_java_producers_put_them,
         tail_prints_what_a_reader_of_committed_records_sees (plain only: "no pipeline");
+    times:
+        whatever_a_timestamp_is_the_record_is_processed;
     clusters:
         kills_between_two_clusters_neither_lose_nor_double_a_record,
         a_cursor_on_the_cluster_of_the_outputs_wins_over_the_groups_positions,
@@ -228,7 +242,14 @@ promises! {
         a_late_commit_of_a_batch_with_state_counts_once (classic only: "the example has no such option"),
         a_state_that_cannot_be_read_stops_the_records_of_its_key_alone (classic only: "the example has no such option");
     restore (each scope):
-        a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option");
+        a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option"),
+        a_restore_to_disk_that_is_interrupted_goes_on_where_it_was (plain only: "what is read is the same");
+    changelog (each scope):
+        a_changelog_is_restored_whatever_its_last_entries_are (plain only: "what is read is the same"),
+        a_changelog_with_holes_at_its_end_is_restored (plain only: "what is read is the same"),
+        a_changelog_without_records_above_zero_is_an_empty_state (plain only: "what is read is the same"),
+        records_that_are_removed_during_a_restore_are_loud (classic only: "the example has no such option"),
+        a_changelog_of_another_partition_count_is_refused (plain only: "refused before it joins the group");
     rolling (each scope):
         a_rolling_restart_during_batches_that_outlast_the_session_is_exact (classic only: "the example has no such option");
     examples:

@@ -17,7 +17,7 @@ use crate::harness::wait::{PATIENCE, wait_until};
 
 const PARTITIONS: i32 = 6;
 /// Of a changelog of which segments close and become old at once.
-const COMPACTED: [(&str, &str); 5] = [
+pub(super) const COMPACTED: [(&str, &str); 5] = [
     ("cleanup.policy", "compact"),
     ("segment.ms", "500"),
     ("min.cleanable.dirty.ratio", "0.01"),

@@ -404,6 +404,7 @@ pub fn owned_property(role: ClientRole, name: &str) -> Option<&'static str> {
         "compression.type" | "compression.codec" => "the compression key of the output sets it",
         "partitioner" => "keyed records must land where Java producers put them",
         "delivery.report.only.error" | "dr_cb" | "dr_msg_cb" => "every delivery is checked",
+        "statistics.interval.ms" => "nobody would read them, and they would pile up: /metrics has what is counted",
         // Names that librdkafka takes for others: which of two spellings wins would be left to chance.
         "queue.buffering.max.ms" => "set linger.ms",
         _ => return None,

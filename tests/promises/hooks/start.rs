@@ -37,6 +37,7 @@ const CASES: &[Case] = &[
     (OffsetFetch, Group, "denied", |on| on.refuse(Code::GroupAuthorizationFailed), DENIED),
     (JoinGroup, Group, "loading", |on| on.refuse(Code::CoordinatorLoadInProgress), GoesOn),
     (JoinGroup, Group, "unknown", |on| on.refuse(Code::UnknownMemberId), GoesOn),
+    (JoinGroup, Group, "denied", |on| on.refuse(Code::GroupAuthorizationFailed), DENIED),
     (SyncGroup, Group, "again", |on| on.refuse(Code::RebalanceInProgress), GoesOn),
     (SyncGroup, Group, "lost", |on| on.drop_answer(), GoesOn),
 ];

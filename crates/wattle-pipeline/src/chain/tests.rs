@@ -165,6 +165,37 @@ fn of_members_with_one_name_the_last_wins() {
 }
 
 #[test]
+fn members_that_come_late_or_change_their_type_are_kept() {
+    let chain = vrl(".seen = true");
+    for (value, expected) in [
+        ("{\"id\":1,\"u\":null}", "{\"id\":1,\"seen\":true,\"u\":null}"),
+        ("{\"id\":2,\"u\":\"x\"}", "{\"id\":2,\"seen\":true,\"u\":\"x\"}"),
+        ("{\"id\":3}", "{\"id\":3,\"seen\":true}"),
+        ("{\"id\":\"4\",\"late\":7,\"u\":1.5}", "{\"id\":\"4\",\"late\":7,\"seen\":true,\"u\":1.5}"),
+    ] {
+        assert_eq!(value_of(&chain, value).unwrap(), expected);
+    }
+}
+
+#[test]
+fn names_of_members_keep_their_case() {
+    let chain = vrl(".x = .userId\n.y = .b\n.z = .userid");
+    let value = "{\"B\":2,\"b\":1,\"userId\":5}";
+    assert_eq!(value_of(&chain, value).unwrap(), "{\"B\":2,\"b\":1,\"userId\":5,\"x\":5,\"y\":1,\"z\":null}");
+}
+
+#[test]
+fn a_day_of_a_zone_begins_where_its_clocks_say() {
+    let day = |instant: &str| {
+        let program = format!(". = format_timestamp!(t'{instant}', \"%Y-%m-%d %H:%M\", timezone: \"America/Denver\")");
+        value_of(&vrl(&program), "{}").unwrap()
+    };
+    // The clocks go forward at 09:00Z on 10 March.
+    let days = ["2024-03-10T06:30:00Z", "2024-03-10T07:30:00Z", "2024-03-11T06:30:00Z"].map(day);
+    assert_eq!(days, ["\"2024-03-09 23:30\"", "\"2024-03-10 00:30\"", "\"2024-03-11 00:30\""]);
+}
+
+#[test]
 fn any_json_value_is_a_record() {
     for value in ["1", "\"x\"", "[1,2]", "true"] {
         assert_eq!(value_of(&vrl(". = {\"v\": .}"), value).unwrap(), format!("{{\"v\":{value}}}"));
