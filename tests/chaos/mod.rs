@@ -11,6 +11,6 @@ mod storm;
 mod strike;
 
 pub(crate) use command::command;
-pub(crate) use plan::{Options, Step, plan};
+pub(crate) use plan::{Options, plan};
 pub(crate) use stage::Stage;
 pub(crate) use storm::run;

@@ -1,6 +1,7 @@
 //! Runs a plan: processes that work all the time, input that is written all the time, one fault after the other, and the ledger at the end.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -129,13 +130,20 @@ impl Storm<'_> {
     pub(super) fn be(&mut self, wanted: usize) {
         self.supervise();
         while self.members.len() > wanted {
-            let mut last = self.members.pop().expect("there is one");
-            if last.process.is_running() {
-                last.process.stop_cleanly();
-            }
+            self.stop(self.members.len() - 1);
+            self.members.pop();
         }
         while self.members.len() < wanted {
             self.join();
+        }
+    }
+
+    /// SIGTERM, unless it has ended; before its first line a process has no handler for it yet.
+    pub(super) fn stop(&mut self, index: usize) {
+        let process = self.process(index);
+        wait_until("it has begun", PATIENCE, || process.lines() > 0 || !process.is_running());
+        if process.is_running() {
+            process.stop_cleanly();
         }
     }
 
@@ -202,9 +210,12 @@ impl Drop for Storm<'_> {
         if std::thread::panicking() {
             let (seed, logs) = (self.options.seed, self.logs.display());
             eprintln!("the storm of seed {seed} failed over {:?}; logs in {logs} (kept with WATTLE_KEEP=1)", self.kind);
-            let positions = self.cluster().group(&self.room.group()).committed(&self.input);
-            let open = self.cluster().open_transactions(&[&self.output]);
-            eprintln!("{} processes; positions {positions:?}; open transactions: {open:?}", self.members.len());
+            // The broker may be what has failed.
+            drop(catch_unwind(AssertUnwindSafe(|| {
+                let (positions, open) =
+                    (self.group().committed(&self.input), self.cluster().open_transactions(&[&self.output]));
+                eprintln!("{} processes; positions {positions:?}; open transactions: {open:?}", self.members.len());
+            })));
         }
     }
 }

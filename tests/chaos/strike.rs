@@ -30,14 +30,15 @@ impl Storm<'_> {
         match *fault {
             Fault::Kill { victim, in_transaction } => self.kill(victim, in_transaction),
             Fault::Terminate { victim } => {
-                self.process(victim).stop_cleanly();
+                self.stop(victim);
                 self.start_again(victim);
             }
             Fault::Freeze { victim } => self.freeze(victim),
             Fault::Rebalance { joins } => self.rebalance(joins),
             Fault::Broker => {
                 self.broker.kill();
-                TcpStream::connect(self.broker.address()).expect_err("a broker that is dead");
+                let address = self.broker.address();
+                wait_until("nobody answers", PATIENCE, || TcpStream::connect(&address).is_err());
                 self.broker.start_again();
             }
             Fault::Hold { api, millis } => {
