@@ -126,12 +126,17 @@ impl Storm<'_> {
         self.members.push(member);
     }
 
+    /// The last one has ended, as it should.
+    pub(super) fn forget_last(&mut self) {
+        self.members.pop();
+    }
+
     /// Starts or stops processes until there are so many.
     pub(super) fn be(&mut self, wanted: usize) {
         self.supervise();
         while self.members.len() > wanted {
             self.stop(self.members.len() - 1);
-            self.members.pop();
+            self.forget_last();
         }
         while self.members.len() < wanted {
             self.join();

@@ -30,6 +30,7 @@ impl Storm<'_> {
         match *fault {
             Fault::Kill { victim, in_transaction } => self.kill(victim, in_transaction),
             Fault::Terminate { victim } => {
+                assert!(self.process(victim).is_running(), "it was there to be asked");
                 self.stop(victim);
                 self.start_again(victim);
             }
@@ -107,6 +108,7 @@ impl Storm<'_> {
         for n in (0..joins).rev() {
             if n == 1 {
                 assert!(self.process(before + n).kill(), "it was there to be killed");
+                self.forget_last();
             }
             self.be(before + n);
         }
