@@ -32,7 +32,7 @@ impl Stage {
         let (id, folder) = (room.group(), format!("state-{index}"));
         let place = ["--brokers", brokers, "--input", input, "--output", output];
         let more = ["--application-id", &id, "--transaction-scope", scope, "--state-dir", &folder];
-        let more = if index % 2 == 0 { &more[..] } else { &more[..4] };
+        let more = if index.is_multiple_of(2) { &more[..] } else { &more[..4] };
         // A file that may not grow is then an error, as on a full disk, and no signal.
         room.example_in_shell("trap '' XFSZ; exec \"$0\" \"$@\"", "count", &[&place[..], more].concat())
     }
