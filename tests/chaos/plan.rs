@@ -26,7 +26,7 @@ pub(crate) struct Options {
 /// One fault, and what it meets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// So many processes run.
+    /// So many processes run; their number changes at rest.
     pub(crate) processes: usize,
     /// It waits until the group has recovered from the one before.
     pub(crate) calm: bool,
@@ -128,16 +128,18 @@ pub(crate) fn plan(options: &Options) -> Vec<Step> {
     let of_stage = |kind: &&Kind| options.kinds.contains(&kind.name) && kind.stages.contains(&options.stage);
     let kinds: Vec<&Kind> = KINDS.iter().filter(of_stage).collect();
     let (least, most) = options.processes;
-    let (mut steps, mut deck, mut kills) = (Vec::new(), Vec::new(), 0);
+    let (mut steps, mut deck, mut kills, mut processes) = (Vec::new(), Vec::new(), 0, least);
     while kills < options.kills {
-        let processes = least + random.below(most - least + 1);
+        let mut calm = steps.is_empty() || random.below(3) > 0;
+        if calm {
+            processes = least + random.below(most - least + 1);
+        }
         for _ in 0..(1 + random.below(3)).min(options.kills - kills) {
-            // The first of all meets processes that work.
-            let calm = steps.is_empty() || random.below(3) > 0;
             let victim = (random.below(8) > 0).then(|| random.below(processes));
             let fault = Fault::Kill { victim, in_transaction: calm && victim.is_some() && random.coin() };
             steps.push(Step { processes, calm, kind: KILL, fault });
             kills += 1;
+            calm = random.below(3) > 0;
         }
         if deck.is_empty() {
             deck.clone_from(&kinds);

@@ -49,6 +49,7 @@ pub(crate) fn run(room: &Room, options: &Options) {
     let mut storm =
         Storm { room, broker: &broker, options, input, output, members, logs, started: 0, kind: "start", report };
     let (steps, begin) = (plan(options), Instant::now());
+    eprintln!("{}: seed {}, {} faults", room.group(), options.seed, steps.len());
     for (n, step) in steps.iter().enumerate() {
         let at = begin.elapsed().as_secs();
         eprintln!("{at:5} s  fault {} of {}: {step}", n + 1, steps.len());
@@ -68,9 +69,12 @@ pub(crate) fn run(room: &Room, options: &Options) {
 
 impl Storm<'_> {
     fn step(&mut self, step: &Step, wait: bool) {
-        self.be(step.processes);
         if step.calm {
             self.rest();
+            if self.len() != step.processes {
+                self.be(step.processes);
+                self.rest();
+            }
         }
         self.kind = step.kind;
         self.report.fault(step.kind);
@@ -175,6 +179,9 @@ impl Storm<'_> {
     /// Returns when all processes are members of the group, nobody else is, and each partition has new output.
     fn rest(&mut self) {
         let wanted = self.members.len();
+        if wanted == 0 {
+            return;
+        }
         self.wait(&format!("the group rests with {wanted} members"), RECOVERY, |storm| {
             storm.group().members().is_some_and(|members| members.len() == wanted)
         });
