@@ -74,6 +74,7 @@ impl Storm<'_> {
             if self.len() != step.processes {
                 self.be(step.processes);
                 self.rest();
+                self.wait_new_output("a change of the number of processes");
             }
         }
         self.kind = step.kind;
@@ -176,16 +177,12 @@ impl Storm<'_> {
         });
     }
 
-    /// Returns when all processes are members of the group, nobody else is, and each partition has new output.
+    /// Returns when all processes are members of the group and nobody else is.
     fn rest(&mut self) {
         let wanted = self.members.len();
-        if wanted == 0 {
-            return;
-        }
         self.wait(&format!("the group rests with {wanted} members"), RECOVERY, |storm| {
-            storm.group().members().is_some_and(|members| members.len() == wanted)
+            wanted == 0 || storm.group().members().is_some_and(|members| members.len() == wanted)
         });
-        self.wait_new_output("rest");
     }
 
     /// From now to the first newly committed output of every partition: of the input by the group's positions, of the output by what a
