@@ -8,6 +8,7 @@
 //! `WATTLE_KEEP=1` keeps the folder with the brokers' data and logs.
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+mod chaos;
 mod conformance;
 mod harness;
 mod promise;
@@ -29,6 +30,9 @@ const THREADS: usize = 4;
 fn main() -> ExitCode {
     if let Some(worker) = conformance::worker() {
         return worker;
+    }
+    if let Some(verdict) = chaos::command() {
+        return verdict;
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));

@@ -4,10 +4,9 @@ use std::thread;
 
 use rdkafka::producer::BaseRecord;
 
-use super::state::assert_counts_of;
 use crate::harness::cluster::Group;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
-use crate::harness::ledger::{count, records};
+use crate::harness::ledger::{assert_counts_of, count, records};
 use crate::harness::load::{Load, confirmed_producer, finish, send};
 use crate::harness::process::Process;
 use crate::harness::proxy::Api;

@@ -219,7 +219,9 @@ promises! {
     ask:
         a_process_that_is_asked_answers_what_is_committed;
     night (each scope):
-        counts_are_exact_whatever_becomes_of_processes_and_broker (classic only: "the example has no such option");
+        counts_are_exact_whatever_becomes_of_processes_and_broker (classic only: "the example has no such option"),
+        a_storm_of_faults_by_seed_is_exact (task only: "the counts are of each scope"),
+        a_seed_repeats_its_plan (embedded only: "nothing is run", plain only: "nothing is run");
     state (each scope):
         counts_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),
         counts_on_disk_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),

@@ -4,11 +4,12 @@ use wattle_broker::ApiKey::{Fetch, FindCoordinator, Heartbeat, InitProducerId, J
 use wattle_broker::{ApiKey, Code, Hook, On};
 
 use super::{Copy, Ends, GoesOn, HASTY, LATE, Outcome, RECORDS, all};
+use crate::harness::ledger::assert_counts_of;
 use crate::harness::load::Load;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
-use crate::promises::state::{assert_counts_of, start_at};
+use crate::promises::state::start_at;
 
 /// Whom the request is about.
 #[derive(Clone, Copy, Debug)]
