@@ -7,7 +7,8 @@ promises! {
         the_ledger_sees_missing_doubled_and_overtaken_records,
         open_and_aborted_transactions_are_seen,
         the_proxy_holds_what_it_is_told_to_hold,
-        every_case_of_the_field_names_tests_that_are_there (embedded only: "nothing is run");
+        every_case_of_the_field_names_tests_that_are_there (embedded only: "nothing is run"),
+        every_test_of_the_predecessor_names_promises_that_are_there (embedded only: "nothing is run");
     atomic (each scope):
         a_reader_never_sees_part_of_a_batch,
         an_aborted_batch_is_never_visible,
