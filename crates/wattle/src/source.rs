@@ -83,9 +83,11 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
+    let mut deliver =
+        |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
     while_open(name, stage, stop, |stage| {
-        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut Marks::new(), deliver)?;
+        let marks = &mut Marks::new();
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, marks, &mut deliver)?;
         Ok(ended == Ended::AtEnd)
     })
 }
@@ -155,10 +157,10 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
             marks = Marks::new();
         }
         source.resume(lane.cursor())?;
-        let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+        let mut commit = |source: &T, batch: &Batch, output: &mut Output, done| {
             lane.commit(batch, output, source.cursor(done), stop)
         };
-        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, commit)?;
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, &mut commit)?;
         before = Some(lane.cursor().map(<[u8]>::to_vec));
         match ended {
             Ended::AtEnd => return Ok(true),
@@ -193,8 +195,11 @@ enum Ended {
     Undelivered,
 }
 
-/// `deliver` makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
-/// are done with them. `marks` are on records by their number behind what is delivered.
+/// Makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
+/// are done with them. `None`: they are not durable.
+type Deliver<'a, T> = dyn FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error> + 'a;
+
+/// Fills, processes and delivers, to the end of the source or until it is stopped. `marks` are on records by their number behind what is delivered.
 #[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn pump<T: Source + ?Sized, S: Transformer>(
     name: &str,
@@ -205,7 +210,7 @@ fn pump<T: Source + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
     marks: &mut Marks<usize>,
-    deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
+    deliver: &mut Deliver<'_, T>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
@@ -282,9 +287,9 @@ fn pump<T: Source + ?Sized, S: Transformer>(
 const LANE: i32 = 0;
 
 /// Delivers, and says so.
-struct Writer<'a, F> {
+struct Writer<'a, T: ?Sized> {
     name: &'a str,
-    deliver: F,
+    deliver: &'a mut Deliver<'a, T>,
     metrics: &'a Metrics,
     log: AsideLog,
     /// How many records the last batch had that had any.
@@ -300,12 +305,9 @@ struct Part<'a> {
     dead_letters: usize,
 }
 
-impl<F> Writer<'_, F> {
+impl<T: Source + ?Sized> Writer<'_, T> {
     /// Behind it the first `until` records of the batch that was filled are done with. Returns false where `deliver` has returned `None`.
-    fn write<T: Source + ?Sized>(&mut self, source: &mut T, part: Part<'_>, until: usize) -> Result<bool, Error>
-    where
-        F: FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
-    {
+    fn write(&mut self, source: &mut T, part: Part<'_>, until: usize) -> Result<bool, Error> {
         let Part { batch, output, mut aside, records, mut dead_letters } = part;
         let mut messages = output.len() - dead_letters;
         let started = Instant::now();
@@ -323,10 +325,7 @@ impl<F> Writer<'_, F> {
     }
 
     /// The same for what has come out of groups.
-    fn write_groups<T: Source + ?Sized>(&mut self, source: &mut T, held: &mut Held, until: usize) -> Result<bool, Error>
-    where
-        F: FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
-    {
+    fn write_groups(&mut self, source: &mut T, held: &mut Held, until: usize) -> Result<bool, Error> {
         self.metrics.held(LANE, held.since());
         let (records, dead_letters) = (held.records(), held.dead_letters());
         if records == 0 {
@@ -341,16 +340,7 @@ impl<F> Writer<'_, F> {
     }
 
     /// Waits; groups end meanwhile.
-    fn rest<T: Source + ?Sized>(
-        &mut self,
-        source: &mut T,
-        held: Option<&mut Held>,
-        time: Duration,
-        stop: &Stop,
-    ) -> Result<bool, Error>
-    where
-        F: FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
-    {
+    fn rest(&mut self, source: &mut T, held: Option<&mut Held>, time: Duration, stop: &Stop) -> Result<bool, Error> {
         let started = Instant::now();
         if let Some(held) = held {
             while let Some(due) = held.due_in().filter(|due| *due < time.saturating_sub(started.elapsed())) {
@@ -369,7 +359,7 @@ impl<F> Writer<'_, F> {
     }
 }
 
-impl<F> Drop for Writer<'_, F> {
+impl<T: ?Sized> Drop for Writer<'_, T> {
     fn drop(&mut self) {
         self.metrics.held(LANE, None);
     }

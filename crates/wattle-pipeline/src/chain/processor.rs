@@ -11,7 +11,7 @@ use crate::yaml::{Field, Given, Map};
 
 /// An entry of `processors`.
 pub(crate) enum Item {
-    Processor(Processor),
+    Processor(Box<Processor>),
     /// It is no step of the chain: it gathers what comes out of it.
     Batch(Given<Gather>),
 }
@@ -101,7 +101,7 @@ pub(crate) fn read(item: &Field, text: &str) -> Option<Item> {
     let name = called.map_or_else(|| name.to_owned(), |called| format!("{name} {called}"));
     let mut processor = Processor { step, name: String::new() };
     processor.name = format!("{name} ({})", processor.type_name());
-    Some(Item::Processor(processor))
+    Some(Item::Processor(Box::new(processor)))
 }
 
 fn condition(field: &Field, text: &str) -> Option<Script> {

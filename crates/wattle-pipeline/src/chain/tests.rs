@@ -14,7 +14,7 @@ use crate::yaml::{Field, Format, Map, parse};
 /// A chain of `vrl: PROGRAM` and `filter: CONDITION`.
 fn step(item: &Field, text: &str) -> Option<Processor> {
     match read(item, text)? {
-        Item::Processor(processor) => Some(processor),
+        Item::Processor(processor) => Some(*processor),
         Item::Batch(_) => panic!("no step of a chain"),
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn take(items: Vec<Item>, report: &Report) -> (Vec<Processor>, Option
     let (mut processors, mut gather) = (Vec::new(), None::<Given<Gather>>);
     for item in items {
         match (item, &gather) {
-            (Item::Processor(processor), _) => processors.push(processor),
+            (Item::Processor(processor), _) => processors.push(*processor),
             (Item::Batch(given), Some(first)) => {
                 let text = format!(
                     "is a second batch, after {} (line {}); remove one of the two",

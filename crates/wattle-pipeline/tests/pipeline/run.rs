@@ -132,7 +132,7 @@ fn groups_of_a_file_end_by_count_by_time_and_with_the_file() {
         std::thread::sleep(Duration::from_millis(5));
     }
     stop.stop();
-    let _ = running.wait();
+    assert!(matches!(running.wait()[0].outcome, Outcome::Stopped));
     assert_eq!(written(&folder), ["[7]"]);
     // A stop writes nothing that is held.
     let stop = Stop::new();

@@ -90,7 +90,7 @@ impl Trail {
 
     /// Before the first line of the next file. The batch goes on.
     pub(super) fn next_file(&mut self, inode: Option<u64>) {
-        *self = Trail { batch: std::mem::take(&mut self.batch), ..Trail::new(inode) };
+        *self = Trail { batch: std::mem::take(&mut self.batch), begins: self.begins, ..Trail::new(inode) };
     }
 
     /// Goes on to the cursor. Where the bytes are not those of the cursor, says what is different.
