@@ -171,7 +171,7 @@ promises! {
         durability_of_an_input_that_can_be_read_again_writes_no_log (embedded only: "nothing is written");
     mqtt:
         messages_that_were_acknowledged_are_written_over_kills,
-        messages_without_a_log_are_acknowledged_when_the_output_has_them,
+        messages_without_a_log_are_acknowledged_when_the_output_has_them (embedded only: "what differs is the other broker"),
         a_broker_that_is_away_is_waited_for_and_repeats_nothing_of_qos_2 (embedded only: "what differs is the other broker"),
         a_session_that_the_broker_forgets_loses_nothing (embedded only: "what differs is the other broker"),
         a_log_that_is_full_holds_messages_back (embedded only: "the log is what is full"),
