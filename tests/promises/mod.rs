@@ -55,6 +55,7 @@ promises! {
         a_static_member_that_is_there_twice_is_loud (classic only: "the broker keeps its place until its session ends"),
         a_partition_that_is_added_is_read_from_its_beginning,
         a_process_that_stops_hands_over_at_once,
+        processes_that_stop_at_the_same_time_all_stop,
         a_clean_stop_and_a_start_emit_nothing,
         a_clean_stop_repeats_nothing_at_least_once (task only: "at least once has no transaction"),
         a_clean_stop_does_not_wait_for_a_buffer_to_fill (plain only: "nobody else is there"),
@@ -153,6 +154,9 @@ promises! {
         a_log_that_was_cut_short_goes_on_and_one_that_is_damaged_is_refused (embedded only: "the file is the log's"),
         stdin_goes_on_behind_what_its_log_has (embedded only: "the input is what differs"),
         durability_of_an_input_that_can_be_read_again_writes_no_log (embedded only: "nothing is written");
+    backlog:
+        a_source_that_is_faster_than_its_output_is_held_back_in_bounded_memory (embedded only: "no broker has a part in it"),
+        records_accepted_after_a_kill_are_not_taken_for_done (embedded only: "the log decides");
     hooks (each scope):
         a_refused_commit_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),
         a_commit_that_is_done_and_answered_with_an_error_is_neither_lost_nor_doubled (embedded only: "it takes a hook"),

@@ -23,7 +23,7 @@ fn posting(room: &Room, input: &str, receiver: &Receiver, more: &str) -> String 
     )
 }
 
-fn id(body: &str) -> (u64, String) {
+pub(super) fn id(body: &str) -> (u64, String) {
     let value: serde_json::Value = serde_json::from_str(body).expect("JSON");
     (value["i"].as_u64().expect("an id"), value["from"].as_str().expect("a partition").to_owned())
 }
@@ -115,7 +115,7 @@ fn metric(port: u16, name: &str) -> f64 {
 }
 
 /// Bytes of memory that the process has.
-fn resident(process: &Process) -> usize {
+pub(super) fn resident(process: &Process) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10

@@ -20,32 +20,32 @@ use crate::harness::wait::{PATIENCE, wait_until};
 use super::cursor::lines;
 
 /// A stream from HTTP to a topic.
-struct Ingest<'a> {
-    room: &'a Room,
-    cluster: &'a Cluster,
-    port: u16,
-    output: String,
+pub(super) struct Ingest<'a> {
+    pub(super) room: &'a Room,
+    pub(super) cluster: &'a Cluster,
+    pub(super) port: u16,
+    pub(super) output: String,
     /// The keys of `durability`, or none.
-    durability: Option<String>,
+    pub(super) durability: Option<String>,
 }
 
 impl<'a> Ingest<'a> {
-    fn new(room: &'a Room) -> Self {
+    pub(super) fn new(room: &'a Room) -> Self {
         Ingest::on(room, room.cluster())
     }
 
-    fn on(room: &'a Room, cluster: &'a Cluster) -> Self {
+    pub(super) fn on(room: &'a Room, cluster: &'a Cluster) -> Self {
         let output = room.name("out");
         cluster.create_topic(&output, 2, &[]);
         let [port] = free_ports().expect("a free port");
         Ingest { room, cluster, port, output, durability: Some(String::new()) }
     }
 
-    fn log(&self) -> PathBuf {
+    pub(super) fn log(&self) -> PathBuf {
         self.room.folder().join("wal")
     }
 
-    fn yaml(&self) -> String {
+    pub(super) fn yaml(&self) -> String {
         let Ingest { room, cluster, port, output, durability } = self;
         let (id, brokers) = (room.group(), cluster.address());
         let mut yaml = format!("streams:\n  - id: ingest\n    input: {{type: http, address: \"127.0.0.1:{port}\", path: /, format: lines}}\n");
@@ -60,7 +60,7 @@ impl<'a> Ingest<'a> {
     }
 
     /// Starts it, and returns when it takes requests.
-    fn run(&self) -> Process {
+    pub(super) fn run(&self) -> Process {
         let mut process = self.room.run(self.yaml());
         wait_until("it takes requests", PATIENCE, || {
             assert!(process.is_running(), "it ended: {}", process.stderr());
@@ -69,26 +69,26 @@ impl<'a> Ingest<'a> {
         process
     }
 
-    fn ledger(&self) -> Ledger {
+    pub(super) fn ledger(&self) -> Ledger {
         Ledger::of(self.cluster, &self.output)
     }
 
-    fn stable_ends(&self) -> i64 {
+    pub(super) fn stable_ends(&self) -> i64 {
         self.cluster.ends(&self.output, ReadCommitted).iter().sum()
     }
 }
 
 /// What clients were told.
 #[derive(Default)]
-struct Told {
-    accepted: BTreeSet<u64>,
+pub(super) struct Told {
+    pub(super) accepted: BTreeSet<u64>,
     /// Nothing, or not all of it.
-    unanswered: BTreeSet<u64>,
-    refused: BTreeSet<u64>,
+    pub(super) unanswered: BTreeSet<u64>,
+    pub(super) refused: BTreeSet<u64>,
 }
 
 /// A line each, of records that say which client they are from.
-fn body(client: u64, ids: &[u64]) -> String {
+pub(super) fn body(client: u64, ids: &[u64]) -> String {
     ids.iter().fold(String::new(), |mut body, id| {
         writeln!(body, r#"{{"i":{id},"from":"client-{client}"}}"#).unwrap();
         body
@@ -118,7 +118,7 @@ fn send(client: u64, port: u16, answered: &AtomicU64, enough: &AtomicBool) -> To
 }
 
 /// Runs `work` while clients send; returns what all of them were told.
-fn beside_clients(port: u16, clients: u64, work: impl FnOnce(&AtomicU64)) -> Told {
+pub(super) fn beside_clients(port: u16, clients: u64, work: impl FnOnce(&AtomicU64)) -> Told {
     let (answered, enough) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let threads: Vec<_> =

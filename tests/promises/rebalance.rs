@@ -159,6 +159,24 @@ pub(super) fn a_process_that_stops_hands_over_at_once(room: &Room) {
     two.stop_cleanly();
 }
 
+/// Each of them leaves while the others' leaving calls for a rebalance.
+pub(super) fn processes_that_stop_at_the_same_time_all_stop(room: &Room) {
+    let (input, output) = (room.topic("in", 6), room.topic("out", 1));
+    room.load(&[&input], 6).send(0..60);
+    let pipeline = room.copy(&[&input], &output);
+    let group = room.cluster().group(&room.group());
+    for _ in 0..room.number(3, 30) {
+        let mut processes = [(); 3].map(|()| room.run(&pipeline));
+        group.wait_members(&[2, 2, 2], PATIENCE);
+        let begin = Instant::now();
+        processes.iter().for_each(|process| process.signal(Signal::SIGTERM));
+        for process in &mut processes {
+            assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "the stop took {:?}", begin.elapsed());
+    }
+}
+
 /// The clean stop has committed what it has written: the next start has nothing to do.
 pub(super) fn a_clean_stop_and_a_start_emit_nothing(room: &Room) {
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));

@@ -281,6 +281,34 @@ fn a_check_that_connects_names_everything_that_would_stop_a_start() {
 }
 
 #[test]
+fn a_check_that_connects_looks_at_the_table_and_makes_none() {
+    let room = Room::new("table");
+    assert_eq!(room.wattle(&["create", "in", "--partitions", "1"]).code, Some(0));
+    let from = COPY.find("    output:").unwrap();
+    let yaml = |more: &str| {
+        let copy = COPY[..from].replace(", transactional_offsets: true", "");
+        format!(
+            "{copy}    output: {{type: sql, output_type: {{type: sqlite, path: rows.db}}, table_name: rows{more}}}\n"
+        )
+    };
+    let check = |more: &str| room.wattle(&["check", &room.file(&yaml(more)), "--connect"]);
+    let said = check("");
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("streams[0].output") && said.stderr.contains("has no table rows"), "{}", said.stderr);
+    let said = check(", create_table: true, columns: {n: integer}");
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stdout.contains("table rows of rows.db will be created"), "{}", said.stdout);
+    assert!(!room.folder.join("rows.db").exists(), "a look makes nothing");
+    room.run(&yaml(", create_table: true, columns: {n: integer, text: text}"));
+    let said = check("");
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stdout.contains("copy: writes table rows (n, text) of rows.db"), "{}", said.stdout);
+    let said = check(", mode: upsert, key: [n]");
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("cannot take mode: upsert"), "{}", said.stderr);
+}
+
+#[test]
 fn a_check_that_connects_tells_one_cluster_from_two_and_a_silent_one_from_a_mistake() {
     let (room, other) = (Room::new("here"), Room::new("there"));
     for room in [&room, &other] {

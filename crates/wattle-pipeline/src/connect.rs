@@ -1,14 +1,15 @@
-//! A plan against the clusters that it names: what a start would find. Nothing is joined, created or fenced.
+//! A plan against the clusters and databases that it names: what a start would find. Nothing is joined, created or fenced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use wattle::{ClientProperties, ClusterView, Error};
+use wattle::{ClientProperties, ClusterView, Error, SinkFailure};
 
 use crate::plan::{Plan, StreamPlan};
 use crate::problem::{Place, Problems, Report};
-use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output};
+use crate::run::sql;
+use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput};
 
 /// What the clusters have answered.
 pub struct Connected {
@@ -16,11 +17,11 @@ pub struct Connected {
     pub facts: Vec<(String, String)>,
     /// What would stop a start.
     pub problems: Option<Problems>,
-    /// Whether every problem is a broker that did not answer: trying again may help.
+    /// Whether every problem is a broker or a database that did not answer: trying again may help.
     pub unreachable: bool,
 }
 
-/// Asks every cluster of the plan, and reports everything at once. `file`: the plan's, for the problems.
+/// Asks every cluster and every database of the plan, and reports everything at once. `file`: the plan's, for the problems.
 #[must_use]
 pub fn connect(plan: &Plan, file: &Path) -> Connected {
     let mut look = Look::default();
@@ -35,7 +36,7 @@ struct Look {
     facts: Vec<(String, String)>,
     /// By addresses; `None` where no broker answered.
     clusters: BTreeMap<(String, ClientProperties), Option<ClusterView>>,
-    /// Problems that are no silence of a broker.
+    /// Problems that are no silence.
     refused: usize,
 }
 
@@ -55,6 +56,9 @@ impl Look {
         if let Some(errors) = stream.error_output() {
             self.dead_letters(stream, errors);
         }
+        if let Output::Sql(output) = output {
+            self.database(stream, output);
+        }
         if let Output::Kafka(output) = output {
             let at = At { place: output.here.place, path: &output.here.path };
             self.written(stream, output, &at);
@@ -63,6 +67,20 @@ impl Look {
                 && output.is_elsewhere(input)
             {
                 self.clusters_of(stream, input, output);
+            }
+        }
+    }
+
+    fn database(&mut self, stream: &StreamPlan, output: &SqlOutput) {
+        match sql::look(output) {
+            Ok(fact) => self.facts.push((stream.id().to_owned(), fact)),
+            Err(failure) => {
+                self.refused += usize::from(matches!(failure, SinkFailure::Fatal(_)));
+                let text = match failure {
+                    SinkFailure::Fatal(error) => error.to_string(),
+                    SinkFailure::Again(text) | SinkFailure::Unknown(text) | SinkFailure::Fenced(text) => text,
+                };
+                self.report.add(output.here.place, output.here.path.clone(), text);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The endpoint of an `http` input: a request is answered when its records are safe, or told why they are not taken.
 
 use std::cell::Cell;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -18,6 +18,8 @@ const CONNECTIONS: usize = 64;
 const BYTES: usize = 64 << 20;
 /// A connection may rest for longer than the 60 s after which load balancers usually end theirs: who ends it must not be the one that is being sent to.
 const IDLE: Duration = Duration::from_secs(75);
+/// A log that is full takes a request now and then: that it takes them again is said when none was refused for so long.
+const CALM: Duration = Duration::from_secs(10);
 
 struct Endpoint {
     stream: String,
@@ -26,8 +28,8 @@ struct Endpoint {
     /// Requests and bytes in hand.
     waiting: Cell<usize>,
     bytes: Cell<usize>,
-    /// Whether the last request was refused for the log's sake.
-    refuses: Cell<bool>,
+    /// When a request was last refused for the log's sake, until that is over.
+    refused: Cell<Option<Instant>>,
 }
 
 /// Listens until the server is stopped.
@@ -42,7 +44,7 @@ pub(super) fn listen(stream: &str, input: HttpInput, intake: Intake) -> Result<S
         intake,
         waiting: Cell::new(0),
         bytes: Cell::new(0),
-        refuses: Cell::new(false),
+        refused: Cell::new(None),
     };
     let handler = async move |request: &mut Request| endpoint.answer(request).await;
     let server = Server::start(&format!("wattle-{stream}-http"), &address, limits, handler);
@@ -98,7 +100,8 @@ impl Endpoint {
         let outcome = if records == 0 { Ok(()) } else { self.intake.offer(envelope).await };
         match outcome {
             Ok(()) => {
-                if self.refuses.replace(false) {
+                if self.refused.get().is_some_and(|last| last.elapsed() >= CALM) {
+                    self.refused.set(None);
                     tracing::info!(stream = self.stream, "takes requests again");
                 }
                 reply(StatusCode::OK, &format!("{records} accepted"))
@@ -107,7 +110,7 @@ impl Endpoint {
                 reply(StatusCode::PAYLOAD_TOO_LARGE, &error.to_string())
             }
             Err(Refusal::Log(error)) => {
-                if !self.refuses.replace(true) {
+                if self.refused.replace(Some(Instant::now())).is_none() {
                     tracing::warn!(stream = self.stream, "answers requests with 503: {error}");
                 }
                 // The text names folders, which are nobody else's business.

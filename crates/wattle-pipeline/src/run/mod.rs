@@ -19,7 +19,7 @@ mod sink;
     not(all(feature = "postgres", feature = "sqlite")),
     allow(dead_code, unused_imports, reason = "what no database needs")
 )]
-mod sql;
+pub(crate) mod sql;
 mod stdin;
 mod stream;
 mod supervise;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Surroundings;
 use crate::yaml::{Field, Given, Map, Value};
 
+#[derive(Clone)]
 pub(crate) struct SqlOutput {
     pub(crate) database: Database,
     /// Perhaps with its schema: `SCHEMA.TABLE`. Blank after a problem.

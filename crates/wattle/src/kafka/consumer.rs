@@ -12,6 +12,7 @@ use rdkafka::topic_partition_list::{Offset as RdOffset, TopicPartitionList};
 use rdkafka_sys::rd_kafka_resp_err_t as RespErr;
 
 use super::client::{self, LogGate};
+use super::close;
 use super::error::{Error, Flags};
 use super::ffi::{self, Group, GroupToken};
 use super::position::{Offset, Position};
@@ -36,7 +37,7 @@ pub(crate) trait RebalanceListener: Send + Sync + 'static {
     fn revoked(&self, partitions: Vec<(String, i32)>, lost: bool);
 }
 
-/// The consumer. Clones share it; the last one closes it, which leaves the group.
+/// The consumer. Clones share it; [`Consumer::close`] leaves the group.
 pub(crate) struct Consumer<L: RebalanceListener> {
     inner: Arc<BaseConsumer<Context<L>>>,
 }
@@ -113,6 +114,13 @@ impl<L: RebalanceListener> Consumer<L> {
 
     pub(crate) fn unsubscribe(&self) {
         self.inner.unsubscribe();
+    }
+
+    /// Leaves the group; all clones are closed with it.
+    pub(crate) fn close(&self, deadline: Instant) {
+        if !self.is_dead() && !close::close(&self.inner, deadline) {
+            tracing::debug!("the consumer has not ended in time; its client is left behind");
+        }
     }
 
     /// Serves the group: rebalances call the listener from in here. Returns what it cannot go on after.

@@ -3,6 +3,7 @@
 mod admin;
 mod changelog;
 mod client;
+mod close;
 mod consumer;
 mod deliveries;
 mod error;

@@ -206,6 +206,7 @@ fn close<S: Transformer>(shared: &Arc<Shared<S>>, router: &Router, lanes: Lanes<
         let what = format!("{}: stopping its lanes", shared.config.name);
         return Err(Error::Stuck { what, within: grace * 3 / 4 });
     }
+    shared.consumer.close(deadline);
     match shared.fatal.take() {
         Some(error) => Err(error),
         None => Ok(()),

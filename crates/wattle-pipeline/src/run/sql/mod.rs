@@ -26,6 +26,9 @@ use table::Table;
 
 /// Where rows and positions are.
 trait Database: Send {
+    /// The table as it is, over a connection of its own; creates and changes nothing. `None`: there is no such table.
+    fn look(&mut self) -> Result<Option<Table>, SinkFailure>;
+
     /// The table, from the database itself; connects where there is no connection.
     fn table(&mut self) -> Result<Arc<Table>, SinkFailure>;
 
@@ -121,6 +124,21 @@ pub(super) fn factory(
         let sink = SqlSink { database: connect()?, opened: BTreeMap::new(), dead_letters, retry_for };
         Ok(Box::new(sink))
     })
+}
+
+/// What a start would find, in words. Creates and changes nothing.
+pub(crate) fn look(output: &SqlOutput) -> Result<String, SinkFailure> {
+    let target = Arc::new(Target { output: output.clone(), id: String::new() });
+    let table = database(target)().map_err(SinkFailure::Fatal)?.look()?;
+    let (name, of) = (&output.table, output.database_name());
+    match table {
+        Some(table) => {
+            let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+            Ok(format!("writes table {name} ({}) of {of}", columns.join(", ")))
+        }
+        None if output.create_table => Ok(format!("table {name} of {of} will be created")),
+        None => Err(SinkFailure::Fatal(table::missing(output))),
+    }
 }
 
 type Connect = Box<dyn Fn() -> Result<Box<dyn Database>, Error> + Send + Sync>;

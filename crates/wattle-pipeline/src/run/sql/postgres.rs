@@ -102,22 +102,29 @@ async fn bounded<T>(bound: Duration, work: impl Future<Output = Result<T, Failed
 
 async fn connect(config: &Config, target: &Target, name: &str) -> Result<Session, Failed> {
     let output = &target.output;
-    let (client, connection) = config.connect(NoTls).await.map_err(|error| failure("connect", output, &error))?;
-    // It ends with the client, or with the connection; what is wrong is told to the calls.
-    tokio::spawn(async move { drop(connection.await) });
+    let client = set_up(config, output, name).await?;
     let failed = |error| failure("set up the connection", output, &error);
-    client.batch_execute(&format!("{SETTINGS}; SET application_name = '{name}'")).await.map_err(failed)?;
     make(&client, &output.positions_table, &table::create_positions(&output.positions_table), output).await?;
     if output.create_table {
         make(&client, &output.table, &table::create(output, types::type_name), output).await?;
     }
-    let table = Arc::new(describe(&client, output).await?);
+    let missing = || Failed::Sink(SinkFailure::Fatal(table::missing(output)));
+    let table = Arc::new(describe(&client, output).await?.ok_or_else(missing)?);
     let sql = format!(
         "UPDATE {} SET \"position\" = $1 WHERE id = $2 AND topic = $3 AND \"partition\" = $4 AND epoch = $5 AND \"position\" IS NOT DISTINCT FROM $6",
         quoted_path(&output.positions_table)
     );
     let advance = client.prepare(&sql).await.map_err(failed)?;
     Ok(Session { client, table, statements: HashMap::new(), advance })
+}
+
+async fn set_up(config: &Config, output: &SqlOutput, name: &str) -> Result<Client, Failed> {
+    let (client, connection) = config.connect(NoTls).await.map_err(|error| failure("connect", output, &error))?;
+    // It ends with the client, or with the connection; what is wrong is told to the calls.
+    tokio::spawn(async move { drop(connection.await) });
+    let failed = |error| failure("set up the connection", output, &error);
+    client.batch_execute(&format!("{SETTINGS}; SET application_name = '{name}'")).await.map_err(failed)?;
+    Ok(client)
 }
 
 /// Creates a table that is not there. Asked before: who may not create tables may still use one. Under a lock, since the server refuses one of two that
@@ -132,7 +139,8 @@ async fn make(client: &Client, name: &str, sql: &str, output: &SqlOutput) -> Res
     client.batch_execute(&locked).await.map_err(failed)
 }
 
-async fn describe(client: &Client, output: &SqlOutput) -> Result<Table, Failed> {
+/// What the table is, as far as the file of the pipeline does not say so; `None`: there is no such table.
+async fn describe(client: &Client, output: &SqlOutput) -> Result<Option<Table>, Failed> {
     let failed = |error| failure("read the columns of its table", output, &error);
     // Columns that are computed cannot be written.
     let sql = "SELECT attname::text, atttypid, format_type(atttypid, atttypmod), \
@@ -140,7 +148,7 @@ async fn describe(client: &Client, output: &SqlOutput) -> Result<Table, Failed> 
                WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum";
     let rows = client.query(sql, &[&quoted_path(&output.table)]).await.map_err(failed)?;
     if rows.is_empty() {
-        return Err(Failed::Sink(SinkFailure::Fatal(table::missing(output))));
+        return Ok(None);
     }
     let found = rows.iter().map(|row| (row.get(0), types::holds(row.get(1), row.get(3)), row.get(2))).collect();
     let table = Table::new(output, found, types::fits).map_err(|error| Failed::Sink(SinkFailure::Fatal(error)))?;
@@ -152,10 +160,17 @@ async fn describe(client: &Client, output: &SqlOutput) -> Result<Table, Failed> 
             None => failed(error),
         })?;
     }
-    Ok(table)
+    Ok(Some(table))
 }
 
 impl Database for Postgres {
+    fn look(&mut self) -> Result<Option<Table>, SinkFailure> {
+        let Postgres { target, config, runtime, name, .. } = self;
+        let output = &target.output;
+        let look = async { describe(&set_up(config, output, name).await?, output).await };
+        runtime.block_on(bounded(2 * CONNECT, look)).map_err(Failed::into_sink)
+    }
+
     fn table(&mut self) -> Result<Arc<Table>, SinkFailure> {
         self.with(async |session, _| Ok(session.table.clone())).map_err(Failed::into_sink)
     }

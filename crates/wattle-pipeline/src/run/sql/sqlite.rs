@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, ToSql, params, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params, params_from_iter};
 use wattle::{Error, Place, SinkFailure};
 
 use super::row::{Cell, Row};
@@ -72,12 +72,12 @@ impl Sqlite {
             made = format!("{made};{}", table::create(output, type_name));
         }
         connection.execute_batch(&made).map_err(|error| self.failure("create its tables", &error))?;
-        let table = Arc::new(self.describe(&connection)?);
-        Ok(Open { connection, table })
+        let table = self.describe(&connection)?.ok_or_else(|| SinkFailure::Fatal(table::missing(output)))?;
+        Ok(Open { connection, table: Arc::new(table) })
     }
 
-    /// What the table is, as far as the file of the pipeline does not say so.
-    fn describe(&self, connection: &Connection) -> Result<Table, SinkFailure> {
+    /// What the table is, as far as the file of the pipeline does not say so; `None`: there is no such table.
+    fn describe(&self, connection: &Connection) -> Result<Option<Table>, SinkFailure> {
         let output = &self.target.output;
         let failed = |error| self.failure("read the columns of its table", &error);
         let (schema, name) = output.table.split_once('.').unwrap_or(("main", &output.table));
@@ -94,14 +94,14 @@ impl Sqlite {
             }
         }
         if found.is_empty() {
-            return Err(SinkFailure::Fatal(table::missing(output)));
+            return Ok(None);
         }
         let table = Table::new(output, found, fits).map_err(SinkFailure::Fatal)?;
         if table.is_upsert {
             let prepared = connection.prepare(&table.statement(&table.key, parameter));
             prepared.map_err(|error| SinkFailure::Fatal(table::no_key(output, &error.to_string())))?;
         }
-        Ok(table)
+        Ok(Some(table))
     }
 
     fn failure(&self, what: &str, error: &rusqlite::Error) -> SinkFailure {
@@ -123,6 +123,14 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
+    fn look(&mut self) -> Result<Option<Table>, SinkFailure> {
+        if !self.file.path.try_exists().unwrap_or(true) {
+            return Ok(None);
+        }
+        let connection = Connection::open_with_flags(&self.file.path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+        self.describe(&connection.map_err(|error| self.failure("open the database", &error))?)
+    }
+
     fn table(&mut self) -> Result<Arc<Table>, SinkFailure> {
         self.with(|open| Ok(open.table.clone()))
     }
