@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use rdkafka::producer::BaseRecord;
 
-use crate::harness::load::{confirmed_producer, finish, send};
+use crate::harness::ledger::Ledger;
+use crate::harness::load::{confirmed_producer, finish, send, value};
 use crate::harness::process::Process;
 use crate::harness::receiver::Receiver;
 use crate::harness::room::Room;
@@ -54,4 +55,26 @@ fn peak(process: &Process) -> usize {
     let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+}
+
+/// A record becomes as many outputs as fit into it; they are one transaction, and the next record comes behind it.
+pub(super) fn records_with_very_many_outputs_are_written_in_bounded_memory(room: &Room) {
+    const EACH: u64 = 8_000;
+    let total = room.number(20, 200) * EACH;
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let producer = confirmed_producer(&room.broker().address());
+    for from in (0..total).step_by(usize::try_from(EACH).expect("small")) {
+        let items: Vec<_> = (from..from + EACH).map(|id| value(&input, 0, id)).collect();
+        let value = format!("[{}]", items.join(","));
+        send(&producer, BaseRecord::<str, str>::to(&input).partition(0).payload(&value));
+    }
+    finish(&producer);
+    let mut process = room.run(room.copy(&[&input], &output).processor("{type: split}"));
+    let group = room.cluster().group(&room.group());
+    wait_until("all is done", 2 * PATIENCE, || group.lag(&[&input]) == 0);
+    let most = peak(&process);
+    eprintln!("{total} outputs of {} records: at most {} MiB", total / EACH, most / MIB);
+    assert!(most < 192 * MIB, "{} MiB", most / MIB);
+    process.stop_cleanly();
+    Ledger::of(room.cluster(), &output).assert_exact(0..total);
 }

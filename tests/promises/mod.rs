@@ -107,7 +107,8 @@ promises! {
     access:
         a_right_that_is_missing_is_named_and_the_process_ends (kafka only: "the embedded broker has no rights to take away");
     limits:
-        a_backlog_is_not_fetched_into_memory (embedded only: "it fetches alike");
+        a_backlog_is_not_fetched_into_memory (embedded only: "it fetches alike"),
+        records_with_very_many_outputs_are_written_in_bounded_memory (embedded only: "it writes alike");
     health:
         a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both");
     source (each scope):
