@@ -14,7 +14,7 @@ use crate::harness::wait::{PATIENCE, wait_until};
 const PARTITIONS: i32 = 4;
 const KILLS: u64 = 4;
 /// Records a second, written until the last kill is over: a worker that comes back always finds some to be killed with.
-const RATE: u64 = 3000;
+const RATE: u64 = 1000;
 
 /// Two workers of one group. Each has a transactional id and an output of its own, so that it can be seen which of them has a
 /// transaction open.
@@ -91,7 +91,7 @@ pub(super) fn workers_that_are_killed_process_every_record_once(room: &Room) {
     let cluster = room.cluster();
     let mut pair = Pair::start(room, cluster);
     for kill in 1..=KILLS {
-        pair.wait_progress(kill, room.number(5_000, 15_000));
+        pair.wait_progress(kill, room.number(2_000, 10_000));
         let n = usize::try_from(kill % 2).expect("0 or 1");
         let output = pair.outputs[n].clone();
         pair.workers[n].kill_in_transaction(cluster, &[&output]);
@@ -104,7 +104,7 @@ pub(super) fn workers_process_every_record_once_beside_a_broker_that_is_killed(r
     let broker = room.own_broker();
     let mut pair = Pair::start(room, broker.cluster());
     for kill in 1..=KILLS {
-        pair.wait_progress(kill, room.number(5_000, 15_000));
+        pair.wait_progress(kill, room.number(2_000, 10_000));
         broker.kill();
         broker.start_again();
     }

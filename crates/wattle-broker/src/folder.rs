@@ -27,7 +27,14 @@ pub(crate) struct Folder {
     /// Where the broker before us answered; empty if there was none, or if it had not got so far.
     former_address: String,
     /// Locked; the system unlocks it however the process ends.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Folder {
+    /// Closing the file is not enough: a child of this process that has been forked and does not run its program yet holds the file too, and the lock with it.
+    fn drop(&mut self) {
+        drop(self.lock.unlock());
+    }
 }
 
 impl Folder {
@@ -39,7 +46,7 @@ impl Folder {
         let is_new = check_version(path)?;
         let lock = lock(path)?;
         let former_address = owner(path).map(|(_, address)| address).unwrap_or_default();
-        let this = Self { path: path.clone(), former_address, _lock: lock };
+        let this = Self { path: path.clone(), former_address, lock };
         this.set_address(address)?;
         if is_new {
             write_whole(&path.join("wattle-broker"), VERSION)?;

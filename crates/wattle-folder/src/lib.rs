@@ -21,7 +21,7 @@ pub const OWNER: [&str; 2] = ["owner", "owner.new"];
 pub struct Folder {
     path: PathBuf,
     /// Locked; the system unlocks it however the process ends.
-    _lock: File,
+    lock: File,
 }
 
 /// Why a folder cannot be had.
@@ -44,6 +44,13 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+}
+
+impl Drop for Folder {
+    /// Closing the file is not enough: a child of this process that has been forked and does not run its program yet holds the file too, and the lock with it.
+    fn drop(&mut self) {
+        drop(self.lock.unlock());
+    }
 }
 
 impl Folder {
@@ -79,7 +86,7 @@ impl Folder {
 
     fn locked(path: &Path, lock: File) -> Result<Self, Error> {
         match lock.try_lock() {
-            Ok(()) => Ok(Folder { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Folder { path: path.to_owned(), lock }),
             Err(TryLockError::Error(source)) => Err(failed("lock", &path.join(LOCK))(source)),
             Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned(), owner: owner(path) }),
         }
@@ -137,8 +144,11 @@ mod tests {
                 assert!(text.contains(word), "{word}: {text}");
             }
         }
+        // As a child has it between its fork and its exec.
+        let held = folder.lock.try_clone().unwrap();
         drop(folder);
         let folder = Folder::take(&path, "other").unwrap();
+        drop(held);
         assert!(folder.owner().ends_with("other"), "{}", folder.owner());
     }
 
