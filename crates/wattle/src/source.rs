@@ -327,16 +327,22 @@ impl<T: Source + ?Sized> Writer<'_, T> {
     /// The same for what has come out of groups.
     fn write_groups(&mut self, source: &mut T, held: &mut Held, until: usize) -> Result<bool, Error> {
         self.metrics.held(LANE, held.since());
-        let (records, dead_letters) = (held.records(), held.dead_letters());
+        let records = held.records();
         if records == 0 {
             return Ok(true);
         }
         let _open = self.metrics.open();
-        let aside = std::mem::take(&mut held.aside);
-        let Bundle { batch, output } = &mut held.ready;
-        let written = self.write(source, Part { batch, output, aside, records, dead_letters }, until)?;
-        held.committed();
-        Ok(written)
+        loop {
+            let (aside, dead_letters) = (held.aside.clone(), held.dead_letters());
+            let Bundle { batch, output } = &mut held.ready;
+            match self.write(source, Part { batch, output, aside, records, dead_letters }, until) {
+                Err(error) if held.put_aside(&error) => {}
+                written => {
+                    held.committed();
+                    return written;
+                }
+            }
+        }
     }
 
     /// Waits; groups end meanwhile.

@@ -22,10 +22,11 @@ impl MemorySource {
 
 impl Source for MemorySource {
     fn fill(&mut self, batch: &mut Batch, limits: &BatchLimits) -> Result<Fill, Error> {
-        self.before = self.given;
         while batch.len() < limits.records() && batch.byte_len() < limits.bytes() {
-            // A cursor may be behind the last one, where the file gave more before.
             let Some(message) = self.messages.get(self.given) else { return Ok(Fill::End) };
+            if batch.is_empty() {
+                self.before = self.given;
+            }
             batch.push(0, &record(message, i64::try_from(self.given).unwrap_or(i64::MAX)));
             self.given += 1;
         }
@@ -41,6 +42,14 @@ impl Resume for MemorySource {
     fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error> {
         let given = cursor.map_or(Ok(0), |cursor| Made::decode(cursor, "memory").map(|made| made.records))?;
         self.given = usize::try_from(given).unwrap_or(usize::MAX);
+        if self.given > self.messages.len() {
+            let text = format!(
+                "memory has {} messages, and {given} are written: only the end of the list may grow. Bring the list back; or, to write the new one, give the \
+                 stream another transactional_id",
+                self.messages.len()
+            );
+            return Err(Error::Cursor { text });
+        }
         Ok(())
     }
 
@@ -82,9 +91,12 @@ mod tests {
         let mut again = source(&["a", "b", "c"]);
         again.resume(Some(&cursor)).unwrap();
         assert_eq!(fill(&mut again).0, [(1, "b".to_owned()), (2, "c".to_owned())]);
-        let mut fewer = source(&[]);
-        fewer.resume(Some(&cursor)).unwrap();
-        assert_eq!(fill(&mut fewer), (vec![], Fill::End));
-        assert!(matches!(fewer.resume(Some(b"{}")), Err(Error::Cursor { .. })));
+        for (messages, cursor) in [(&[][..], &cursor[..]), (&["a"], b"{}")] {
+            assert!(matches!(source(messages).resume(Some(cursor)), Err(Error::Cursor { .. })), "{messages:?}");
+        }
+        let mut ended = source(&["a", "b"]);
+        fill(&mut ended);
+        assert_eq!(fill(&mut ended), (vec![], Fill::End));
+        assert_eq!(ended.cursor(2), Made::encode(2), "of the last batch that had a record");
     }
 }

@@ -273,7 +273,7 @@ pub(crate) fn refusal(
     let text = format!("{reason}{}", made_from(batch, message.source));
     let is_output = too_large && refused.index < output.logged_from();
     let oversized = if is_output { vec![(refused.index, reason)] } else { Vec::new() };
-    Some(Error::Refused { text, oversized })
+    Some(Error::Refused { text, oversized, is_sent: true })
 }
 
 /// Where an output comes from, and what that means for the positions.

@@ -16,7 +16,7 @@ const SHOWN: usize = 64;
 /// Refuses what must not be sent.
 pub(super) fn check(output: &Output, batch: &Batch, config: &WorkerConfig, limits: &Limits) -> Result<(), Error> {
     if let Some(text) = undeclared(output, batch, config) {
-        return Err(Error::Refused { text, oversized: Vec::new() });
+        return Err(Error::Refused { text, oversized: Vec::new(), is_sent: false });
     }
     // At least once without a place for them, what comes before them is delivered.
     let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
@@ -48,7 +48,7 @@ pub(crate) fn check_sizes(
         let made_from = made_from(batch, message.source);
         if is_state {
             let text = format!("{reason}: raise the limit, or make it smaller{made_from}");
-            return Err(Error::Refused { text, oversized: Vec::new() });
+            return Err(Error::Refused { text, oversized: Vec::new(), is_sent: false });
         }
         first.get_or_insert_with(|| {
             format!(
@@ -57,7 +57,7 @@ pub(crate) fn check_sizes(
         });
         oversized.push((index, reason));
     }
-    first.map_or(Ok(()), |text| Err(Error::Refused { text, oversized }))
+    first.map_or(Ok(()), |text| Err(Error::Refused { text, oversized, is_sent: false }))
 }
 
 /// The first output to a topic that the application has not named as one of its own; none where it has named none.

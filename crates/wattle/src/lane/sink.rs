@@ -90,10 +90,10 @@ impl KafkaSink {
     pub fn deliver_letters(&mut self, batch: &Batch, mut letters: Output, stop: &Stop) -> Result<bool, Error> {
         loop {
             match self.deliver(batch, &letters, stop) {
-                Err(Error::Refused { text, oversized }) => {
+                Err(Error::Refused { text, oversized, is_sent }) => {
                     // What else was refused stays.
                     if oversized.is_empty() || !oversized.iter().all(|(index, _)| letters.shorten(*index)) {
-                        return Err(Error::Refused { text, oversized: Vec::new() });
+                        return Err(Error::Refused { text, oversized: Vec::new(), is_sent });
                     }
                 }
                 other => return other,

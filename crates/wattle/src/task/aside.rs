@@ -80,14 +80,14 @@ impl<K: Ord> Marks<K> {
 }
 
 /// What was put aside in a batch.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Aside {
     pub(crate) skipped: Tally,
     pub(crate) dead_letters: Tally,
 }
 
 /// How many, and which was the last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) count: usize,
     last: String,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::aside::Aside;
 use super::dead_letter;
 use crate::error::Error;
-use crate::kafka::{Batch, Offset, Position, Record};
+use crate::kafka::{Batch, Header, Offset, Position, Record, header_bytes};
 use crate::stage::{Message, Output, Sent, StageError};
 
 /// When a group of messages ends, and what is written of it. See [`BatchLimits::gather`](crate::BatchLimits::gather).
@@ -37,6 +37,10 @@ pub enum GroupFormat {
     /// where all have the same, and no headers.
     Array,
 }
+
+/// Headers of a record that stands for those of an array: the offset of the first, and how many messages it has.
+const FIRST_OFFSET: &str = "wattle.group.first_offset";
+const MESSAGES: &str = "wattle.group.messages";
 
 /// Partition and index of the topic.
 type Place = (i32, usize);
@@ -74,6 +78,9 @@ struct Group {
     /// Also those that nothing was made from.
     records: usize,
     messages: usize,
+    /// Bytes of the records, and of what was made from them.
+    read: usize,
+    written: usize,
     held: Bundle,
 }
 
@@ -137,7 +144,10 @@ impl Held {
         group.records += 1;
         group.messages += good;
         group.held.add(topic, &record, messages.iter().copied());
-        let full = group.messages >= self.gather.count || group.held.bytes() >= self.gather.bytes;
+        group.read += bytes(record.key, record.value, record.headers);
+        group.written +=
+            messages.iter().map(|message| bytes(message.key, message.value, message.headers)).sum::<usize>();
+        let full = group.messages >= self.gather.count || group.read.max(group.written) >= self.gather.bytes;
         if full {
             self.end(place);
         }
@@ -217,9 +227,10 @@ impl Held {
         self.groups.values().filter(|group| group.records > 0).map(|group| group.begun).min()
     }
 
-    /// Turns what is larger than its topic takes into dead letters, and shortens dead letters that are. False where that helps nothing.
+    /// Turns what is larger than its topic takes into dead letters, and shortens dead letters that are. False where that helps nothing: also behind a broker's
+    /// refusal, since a start that follows on it would not know of it any more.
     pub(crate) fn put_aside(&mut self, error: &Error) -> bool {
-        let (Error::Refused { oversized, .. }, Some(dead)) = (error, &self.dead) else { return false };
+        let (Error::Refused { oversized, is_sent: false, .. }, Some(dead)) = (error, &self.dead) else { return false };
         let Bundle { batch, output } = &mut self.ready;
         let mut reasons = BTreeMap::new();
         for (index, reason) in oversized {
@@ -264,12 +275,12 @@ impl Held {
 impl Group {
     fn new(topics: &[String]) -> Self {
         let (begun, held) = (Instant::now(), Bundle::new(topics));
-        Group { begun, first: Offset(0), last: Offset(0), records: 0, messages: 0, held }
+        Group { begun, first: Offset(0), last: Offset(0), records: 0, messages: 0, read: 0, written: 0, held }
     }
 
     /// The memory stays.
     fn clear(&mut self) {
-        (self.records, self.messages) = (0, 0);
+        (self.records, self.messages, self.read, self.written) = (0, 0, 0, 0);
         self.held.clear();
     }
 }
@@ -302,7 +313,7 @@ impl Bundle {
     }
 
     /// Adds one message for each topic, and the dead letters. An array is made from the last of its records, which stands for all of them and has the
-    /// array's value: what refuses it has all of it to put aside.
+    /// array's value: what refuses it has all of it to put aside, and headers that say what it was made from.
     fn join(&mut self, other: &Bundle, dead: Option<&str>) {
         let is_letter = |message: &Sent<'_>| Some(message.topic) == dead;
         let mut topics: Vec<&str> = Vec::new();
@@ -317,11 +328,14 @@ impl Bundle {
             let key = items[0].key.filter(|key| items.iter().all(|item| item.key == Some(key)));
             let value = array(items.iter().map(|item| item.value.unwrap_or(b"null")));
             let timestamp = items.iter().filter_map(|item| item.timestamp).max();
-            let record = Record { key, value: Some(&value), timestamp, headers: &[], ..other.batch.get(last) };
+            let first = other.batch.get(items[0].source).offset;
+            let header = |name: &str, value: String| Header { name: name.to_owned(), value: Some(value.into_bytes()) };
+            let headers = [header(FIRST_OFFSET, first.to_string()), header(MESSAGES, items.len().to_string())];
+            let record = Record { key, value: Some(&value), timestamp, headers: &headers, ..other.batch.get(last) };
             let source = self.batch.len();
             self.batch.push(other.batch.topic_index(last), &record);
             self.output.made_from(source);
-            self.output.send(Message::copy(&record, topic));
+            self.output.send(Message::copy(&Record { headers: &[], ..record }, topic));
         }
         for letter in other.output.iter().filter(is_letter) {
             let record = other.batch.get(letter.source);
@@ -337,6 +351,10 @@ impl Bundle {
         self.batch.clear();
         self.output.clear();
     }
+}
+
+fn bytes(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[Header]) -> usize {
+    key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + header_bytes(headers)
 }
 
 fn array<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {

@@ -156,7 +156,7 @@ pub(super) fn find(path: &Path, inode: u64) -> Result<File, Error> {
             let path = path.display();
             let text = format!(
                 "{path} is not the file that was read (inode {inode}), and no file beside it whose name begins with its own is: what was written to that \
-                 one and not read yet cannot be found. Move it back beside {path}, uncompressed; or, to read {path} from its beginning, give the stream \
+                 one and not read yet cannot be found. Move it back beside {path} (a copy, or one that was compressed, is another file); or, to read {path} from its beginning, give the stream \
                  another transactional_id. A copy of the file that was read can be gone on with in mode: whole"
             );
             Err(Error::Cursor { text })

@@ -66,7 +66,11 @@ fn an_array_that_its_topic_does_not_take_is_a_dead_letter_of_all_of_it() {
         output.send(Message::to("out").value(value));
     }
     held.take(&batch, 0..2, &output, Aside::default());
-    let refused = |index| Error::Refused { text: String::new(), oversized: vec![(index, "too large".to_owned())] };
+    let refused = |index| Error::Refused {
+        text: String::new(),
+        oversized: vec![(index, "too large".to_owned())],
+        is_sent: false,
+    };
     assert!(held.put_aside(&refused(0)));
     let letter = held.ready.output.get(0);
     assert_eq!((letter.topic, letter.value, held.ready.output.len()), ("dead", Some(&b"[1,1]"[..]), 1));
