@@ -136,8 +136,7 @@ fn partitions_are_held_apart_and_forgotten_apart() {
 
 #[test]
 fn a_group_ends_by_bytes_and_by_age() {
-    let mut by_bytes =
-        held(&Gather { count: 100, bytes: "out12out345".len(), time: NEVER, format: GroupFormat::Array });
+    let mut by_bytes = held(&Gather { count: 100, bytes: "12345".len(), time: NEVER, format: GroupFormat::Array });
     assert_eq!(run(&mut by_bytes, &[(0, 0, "12"), (0, 1, "345"), (0, 2, "6")]).0, ["[12,345]"]);
     assert!(by_bytes.due_in().is_some_and(|due| due <= NEVER));
     by_bytes.end_old(usize::MAX);
@@ -158,7 +157,7 @@ fn a_group_ends_by_bytes_and_by_age() {
 
 #[test]
 fn failed_records_that_follow_a_held_one_fill_its_group_too() {
-    let mut held = held(&Gather { count: 100, bytes: 30, time: NEVER, format: GroupFormat::Records });
+    let mut held = held(&Gather { count: 100, bytes: 20, time: NEVER, format: GroupFormat::Records });
     take(&mut held, &[(0, 0, "1")]);
     let failed: Vec<_> = (1..20).map(|offset| (0, offset, "!")).collect();
     let (texts, _) = run(&mut held, &failed);
