@@ -116,9 +116,8 @@ impl Left {
         let disk = Memory::default();
         let options = Options { sync, max_bytes: 64 << 10, segment_bytes: 4 << 10 };
         let log = Log::on(Arc::new(disk.clone()), options).expect("memory has no errors");
-        let lengths = [
-            30, 700, 30, 600, 1200, 0, 30, 900, 500, 1100, 1500, 30, 30, 520, 30, 520, 1, 600, 30, 520, 30, 30, 200,
-        ];
+        let lengths =
+            [30, 700, 30, 600, 1200, 0, 30, 900, 500, 1100, 1500, 30, 30, 520, 30, 520, 1, 600, 30, 520, 30, 30, 200];
         let entry = |(number, length): (usize, usize)| match number {
             // Like sectors that were never written.
             19 => vec![0; length],

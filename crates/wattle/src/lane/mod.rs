@@ -19,9 +19,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use commit::refusal;
+pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
 #[cfg(any(test, fuzzing))]
 pub(crate) use restore::fold;
-pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 pub(crate) use transactional::{LONGEST_PAUSE, gave_up, open as open_sink, taken};
 pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, TransactionalSinkFactory};
