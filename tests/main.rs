@@ -3,11 +3,14 @@
 //! `kafka::worker::NAME`, `kafka::consumer::NAME` and `kafka::consumer::worker::NAME` are the same promise where the pipelines have
 //! another transaction scope, or another group protocol, than the default.
 //!
+//! With the first argument `chaos` it is a command: a storm of faults by seed, docs/guides/chaos.md.
+//!
 //! `WATTLE_REQUIRE_KAFKA=1` fails the tests of a broker, or of a database, whose prerequisites are missing, instead of skipping them. `WATTLE_FULL=1`
 //! runs the full numbers, and every promise about delivery under the group protocol `consumer` too. `WATTLE_BIN` names the binary under test; without it, it is built with the profile of this test.
 //! `WATTLE_KEEP=1` keeps the folder with the brokers' data and logs.
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
+mod chaos;
 mod conformance;
 mod harness;
 mod promise;
@@ -29,6 +32,9 @@ const THREADS: usize = 4;
 fn main() -> ExitCode {
     if let Some(worker) = conformance::worker() {
         return worker;
+    }
+    if let Some(verdict) = chaos::command() {
+        return verdict;
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));

@@ -180,6 +180,27 @@ impl Ledger {
     }
 }
 
+/// Judges the outputs of the example `count` over a [`Load`](super::load::Load) of one topic with so many partitions.
+///
+/// # Panics
+/// Unless the counts of each key are 1, 2, 3, … for each input partition that has it, and each record is counted once.
+pub(crate) fn assert_counts_of(cluster: &Cluster, output: &str, partitions: i32, total: u64) {
+    let mut counts: BTreeMap<(String, u64), u64> = BTreeMap::new();
+    let mut seen = vec![false; usize::try_from(total).expect("fits")];
+    read(cluster, output, Isolation::ReadCommitted, |message| {
+        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        let (key, i) = (value["k"].as_str().expect("a key"), value["i"].as_u64().expect("a number"));
+        // The load's records go around the partitions.
+        let count = counts.entry((key.to_owned(), i % u64::from(partitions.unsigned_abs()))).or_default();
+        *count += 1;
+        assert_eq!(value["n"].as_u64(), Some(*count), "the next count of {key}, at record {i}");
+        let seen = &mut seen[usize::try_from(i).expect("fits")];
+        assert!(!std::mem::replace(seen, true), "record {i} is counted twice");
+    });
+    let missing = seen.iter().filter(|seen| !**seen).count();
+    assert_eq!(missing, 0, "records of {total} that are not counted");
+}
+
 /// The id and the input partition that a record's value tells.
 fn parse(value: &[u8]) -> (u64, String) {
     let value: serde_json::Value = serde_json::from_slice(value).expect("values are JSON");

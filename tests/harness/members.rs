@@ -13,6 +13,7 @@ pub(super) fn of(address: &str, group: &str, consumer: &BaseConsumer) -> Option<
         Some(found) if found.state() == "Stable" => {
             Some(found.members().iter().map(|member| member.assignment().map_or(0, classic)).collect())
         }
+        Some(found) if found.state() == "Empty" => Some(Vec::new()),
         // To this question a group of the other protocol is none.
         None => consumers(address, group),
         Some(found) if found.state() == "Dead" => consumers(address, group),
@@ -51,7 +52,7 @@ fn consumers(address: &str, group: &str) -> Option<Vec<usize>> {
     answer.take_text(); // the error's
     answer.take_text(); // the group
     let state = answer.take_text();
-    if error != 0 || state != "Stable" {
+    if error != 0 || state != "Stable" && state != "Empty" {
         return None;
     }
     answer.take::<8>(); // the group's epoch and the assignment's

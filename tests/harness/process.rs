@@ -80,10 +80,17 @@ impl Process {
 
     /// Whether one line of its log has all of these words, in any case.
     pub(crate) fn says(&self, words: &[&str]) -> bool {
-        lock(&self.stderr).iter().any(|line| {
-            let line = line.to_lowercase();
-            words.iter().all(|word| line.contains(&word.to_lowercase()))
-        })
+        self.says_behind(0, words)
+    }
+
+    /// How many lines its log has.
+    pub(crate) fn lines(&self) -> usize {
+        lock(&self.stderr).len()
+    }
+
+    /// Whether one line behind so many has all of these words, in any case.
+    pub(crate) fn says_behind(&self, lines: usize, words: &[&str]) -> bool {
+        lock(&self.stderr).iter().skip(lines).any(|line| has(line, words))
     }
 
     /// Returns when one line of its log has all of these words.
@@ -177,6 +184,11 @@ impl Drop for Process {
             eprintln!("--- pid {}, last lines:\n{}\n---", self.child.id(), tail.join("\n"));
         }
     }
+}
+
+fn has(line: &str, words: &[&str]) -> bool {
+    let line = line.to_lowercase();
+    words.iter().all(|word| line.contains(&word.to_lowercase()))
 }
 
 fn lock(lines: &Lines) -> std::sync::MutexGuard<'_, Vec<String>> {

@@ -1,4 +1,4 @@
-//! A loopback proxy that can hold a client's requests back, one kind at a time.
+//! A loopback proxy that can hold a client's requests back, delay them, or cut their connections, one kind at a time.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,11 +11,25 @@ use std::time::Duration;
 #[repr(i16)]
 pub(crate) enum Api {
     Produce = 0,
+    Fetch = 1,
     EndTxn = 26,
     TxnOffsetCommit = 28,
 }
 
-/// Passes everything on, except what a [`Hold`] holds.
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It waits for the release.
+    Held,
+    /// It waits so long.
+    Delayed(Duration),
+    /// Its connection ends before it has reached the broker.
+    Lost,
+    /// It reaches the broker, and its connection ends before the answer.
+    Unanswered,
+}
+
+/// Passes everything on, except what a [`Hold`] is for.
 pub(crate) struct Proxy {
     address: String,
     holds: Arc<Holds>,
@@ -31,7 +45,9 @@ struct Rule {
     id: usize,
     api: Api,
     text: String,
-    once: bool,
+    fate: Fate,
+    /// So many requests at most.
+    limit: usize,
     held: usize,
     passed: usize,
     released: bool,
@@ -64,29 +80,44 @@ impl Proxy {
 
     /// From now on holds requests of this kind that contain `text`: a transactional id, a group, a topic.
     pub(crate) fn hold(&self, api: Api, text: &str) -> Hold {
-        self.add(api, text, false)
+        self.add(api, text, Fate::Held, usize::MAX)
     }
 
     /// Holds the first such request only.
     pub(crate) fn hold_one(&self, api: Api, text: &str) -> Hold {
-        self.add(api, text, true)
+        self.add(api, text, Fate::Held, 1)
     }
 
-    fn add(&self, api: Api, text: &str, once: bool) -> Hold {
+    /// Delays each of them so long.
+    pub(crate) fn delay(&self, api: Api, text: &str, delay: Duration) -> Hold {
+        self.add(api, text, Fate::Delayed(delay), usize::MAX)
+    }
+
+    /// Cuts the connections of the first `limit` of them: before the broker has them, or after it, before it has answered.
+    pub(crate) fn cut(&self, api: Api, text: &str, arrives: bool, limit: usize) -> Hold {
+        self.add(api, text, if arrives { Fate::Unanswered } else { Fate::Lost }, limit)
+    }
+
+    fn add(&self, api: Api, text: &str, fate: Fate, limit: usize) -> Hold {
         let mut rules = self.holds.lock();
         let id = rules.iter().map(|rule| rule.id).max().map_or(0, |id| id + 1);
-        rules.push(Rule { id, api, text: text.to_owned(), once, held: 0, passed: 0, released: false });
+        rules.push(Rule { id, api, text: text.to_owned(), fate, limit, held: 0, passed: 0, released: false });
         Hold { id, holds: Arc::clone(&self.holds) }
     }
 }
 
-/// Requests that do not reach the broker until this is released or dropped.
+/// What happens to requests until this is released or dropped; those that are held do not reach the broker before.
 pub(crate) struct Hold {
     id: usize,
     holds: Arc<Holds>,
 }
 
 impl Hold {
+    /// How many requests it has met.
+    pub(crate) fn met(&self) -> usize {
+        self.holds.lock().iter().find(|rule| rule.id == self.id).map_or(0, |rule| rule.held)
+    }
+
     /// Returns when a request is held: the fault has happened.
     pub(crate) fn wait_held(&self, patience: Duration) {
         self.holds.wait(self.id, patience, "a request to hold", |rule| rule.held > 0);
@@ -126,30 +157,34 @@ impl Holds {
         assert!(!timeout.timed_out(), "waited {patience:?} in vain for {what}");
     }
 
-    /// Blocks the connection while a rule holds the request; says which rule it was.
-    fn pass(&self, request: &[u8]) -> Option<usize> {
+    /// Blocks the connection while a rule holds the request; says which rule it was, and what is to become of the request now.
+    fn pass(&self, request: &[u8]) -> Option<(usize, Fate)> {
         let mut rules = self.lock();
         let rule = rules.iter_mut().find(|rule| rule.is_armed() && rule.fits(request))?;
         rule.held += 1;
-        let id = rule.id;
+        let (id, fate) = (rule.id, rule.fate);
         self.changed.notify_all();
-        drop(
-            self.changed
-                .wait_while(rules, |rules| rules.iter().any(|rule| rule.id == id && !rule.released))
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-        Some(id)
+        let waits = |rules: &mut Vec<Rule>| rules.iter().any(|rule| rule.id == id && !rule.released);
+        match fate {
+            Fate::Held => drop(self.changed.wait_while(rules, waits).unwrap_or_else(PoisonError::into_inner)),
+            Fate::Delayed(delay) => {
+                drop(rules);
+                thread::sleep(delay); // the fault is the time itself
+            }
+            Fate::Lost | Fate::Unanswered => {}
+        }
+        Some((id, fate))
     }
 }
 
 impl Rule {
     fn is_armed(&self) -> bool {
-        !self.released && (self.held == 0 || !self.once)
+        !self.released && self.held < self.limit
     }
 
     fn fits(&self, request: &[u8]) -> bool {
         request.starts_with(&(self.api as i16).to_be_bytes())
-            && request.windows(self.text.len()).any(|window| window == self.text.as_bytes())
+            && (self.text.is_empty() || request.windows(self.text.len()).any(|window| window == self.text.as_bytes()))
     }
 }
 
@@ -157,15 +192,22 @@ impl Rule {
 fn relay(mut client: TcpStream, mut broker: TcpStream, holds: &Holds) {
     let (Ok(mut answers), Ok(mut back)) = (broker.try_clone(), client.try_clone()) else { return };
     thread::spawn(move || {
-        if io::copy(&mut answers, &mut back).is_ok() {
-            drop(back.shutdown(Shutdown::Both)); // the client may have gone first
-        }
+        // However one side has ended, the other one is to see it; it may have gone first.
+        drop(io::copy(&mut answers, &mut back));
+        drop(back.shutdown(Shutdown::Both));
     });
     while let Ok(request) = read_request(&mut client) {
-        let rule = holds.pass(&request);
+        let met = holds.pass(&request);
+        let fate = met.map(|(_, fate)| fate);
+        if matches!(fate, Some(Fate::Lost | Fate::Unanswered)) {
+            drop(client.shutdown(Shutdown::Both)); // the client may have gone first
+        }
         let length = u32::try_from(request.len()).expect("it came with this length");
-        let sent = broker.write_all(&length.to_be_bytes()).and_then(|()| broker.write_all(&request));
-        if let Some(id) = rule {
+        let sent = match fate {
+            Some(Fate::Lost) => Ok(()),
+            _ => broker.write_all(&length.to_be_bytes()).and_then(|()| broker.write_all(&request)),
+        };
+        if let Some((id, _)) = met {
             holds.edit(id, |rule| rule.passed += 1);
         }
         if sent.is_err() {

@@ -181,6 +181,13 @@ impl Room {
         Process::spawn(&self.context.example(name), &self.folder, None, arguments, self.context.watchdog())
     }
 
+    /// The same in a shell script, in which `"$0" "$@"` is the example with its arguments.
+    pub(crate) fn example_in_shell(&self, script: &str, name: &'static str, arguments: &[&str]) -> Process {
+        let binary = self.context.example(name);
+        let begin = ["-c", script, binary.to_str().expect("a path that is text")];
+        Process::spawn(Path::new("/bin/sh"), &self.folder, None, &[&begin, arguments].concat(), self.context.watchdog())
+    }
+
     /// Starts this test's own binary as a client with these arguments.
     pub(crate) fn client(&self, arguments: &[String]) -> Process {
         let exe = std::env::current_exe().expect("the path of this test");

@@ -11,6 +11,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) enum Api {
     Produce,
     InitProducerId,
+    DescribeAcls,
+    CreateAcls,
+    DeleteAcls,
     IncrementalAlterConfigs,
     ConsumerGroupDescribe,
 }
@@ -20,6 +23,9 @@ impl Api {
         match self {
             Api::Produce => (0, 9),
             Api::InitProducerId => (22, 4),
+            Api::DescribeAcls => (29, 2),
+            Api::CreateAcls => (30, 2),
+            Api::DeleteAcls => (31, 2),
             Api::IncrementalAlterConfigs => (44, 1),
             Api::ConsumerGroupDescribe => (69, 0),
         }

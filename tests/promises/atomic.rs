@@ -77,15 +77,24 @@ pub(super) fn outputs_and_positions_are_written_by_one_transaction(room: &Room) 
         (0..4).map(|p| segment(&format!("__consumer_offsets-{p}"))).collect();
     let committed = dump(&positions.join(","), &["--offsets-decoder"]);
     let mut batch = "";
-    let mut transactional = 0;
+    let (mut transactional, mut others) = (0, Vec::new());
     for line in committed.lines() {
         if line.starts_with("baseOffset") {
             batch = line;
-        } else if line.contains(&room.group()) && line.contains(&input) {
-            transactional += usize::from(field(batch, "producerId") == producer && batch.contains("isTransactional: true"));
+        } else if key(line).contains(&room.group()) && key(line).contains(&input) {
+            match field(batch, "producerId") == producer && batch.contains("isTransactional: true") {
+                true => transactional += 1,
+                false => others.push(format!("{batch}: {line}")),
+            }
         }
     }
     assert!(transactional > 0, "positions by producer {producer}: {committed}");
+    assert!(others.is_empty(), "positions beside its transactions: {others:#?}");
+}
+
+/// Of a record of the dump, without its value: that of a group's members names topics too.
+fn key(line: &str) -> &str {
+    line.split_once("payload: ").map_or(line, |(key, _)| key)
 }
 
 /// The value behind `name: ` in a line of the dump.

@@ -4,10 +4,9 @@ use std::thread;
 
 use rdkafka::producer::BaseRecord;
 
-use super::state::assert_counts_of;
 use crate::harness::cluster::Group;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
-use crate::harness::ledger::{count, records};
+use crate::harness::ledger::{assert_counts_of, count, records};
 use crate::harness::load::{Load, confirmed_producer, finish, send};
 use crate::harness::process::Process;
 use crate::harness::proxy::Api;
@@ -16,24 +15,30 @@ use crate::harness::wait::{PATIENCE, wait_until};
 use crate::harness::wire::set_topic_config;
 
 /// An application of its own; several may be in one test.
-struct Count<'a> {
-    room: &'a Room,
-    id: String,
-    input: String,
-    output: String,
-    changelog: String,
+pub(super) struct Count<'a> {
+    pub(super) room: &'a Room,
+    pub(super) id: String,
+    pub(super) input: String,
+    pub(super) output: String,
+    pub(super) changelog: String,
 }
 
 impl<'a> Count<'a> {
-    fn new(room: &'a Room, part: &str) -> Self {
+    pub(super) fn new(room: &'a Room, part: &str) -> Self {
+        Count::with(room, part, 1, (1, &[("cleanup.policy", "compact")]))
+    }
+
+    /// With so many partitions of the input, and so many of the changelog, with its settings.
+    pub(super) fn with(room: &'a Room, part: &str, partitions: i32, changelog: (i32, &[(&str, &str)])) -> Self {
         let id = room.name(part);
+        let (count, settings) = changelog;
         let changelog = format!("{id}-changelog");
-        room.cluster().create_topic(&changelog, 1, &[("cleanup.policy", "compact")]);
-        let (input, output) = (room.topic(&format!("{part}.in"), 1), room.topic(&format!("{part}.out"), 1));
+        room.cluster().create_topic(&changelog, count, settings);
+        let (input, output) = (room.topic(&format!("{part}.in"), partitions), room.topic(&format!("{part}.out"), 1));
         Count { room, id, input, output, changelog }
     }
 
-    fn start(&self) -> Process {
+    pub(super) fn start(&self) -> Process {
         self.start_at(&self.room.broker().address())
     }
 
@@ -44,7 +49,7 @@ impl<'a> Count<'a> {
     }
 
     /// Writes a record for each key, numbered from `first` on.
-    fn write(&self, first: u64, keys: &[&str]) {
+    pub(super) fn write(&self, first: u64, keys: &[&str]) {
         let producer = confirmed_producer(&self.room.broker().address());
         for (i, key) in (first..).zip(keys) {
             send(&producer, BaseRecord::to(&self.input).key(*key).payload(&format!(r#"{{"i":{i}}}"#)));
@@ -56,11 +61,11 @@ impl<'a> Count<'a> {
         self.room.load(&[&self.input], 1)
     }
 
-    fn group(&self) -> Group<'_> {
+    pub(super) fn group(&self) -> Group<'_> {
         self.room.cluster().group(&self.id)
     }
 
-    fn wait_drained(&self) {
+    pub(super) fn wait_drained(&self) {
         self.group().wait_drained(&[&self.input], PATIENCE);
     }
 

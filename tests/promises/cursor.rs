@@ -1,5 +1,6 @@
 //! A file exactly once: its position is a cursor in the changelog topic, and commits with the records.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::ops::Range;
@@ -17,17 +18,19 @@ use crate::harness::transaction::{Transaction, fence};
 use crate::harness::wait::{PATIENCE, wait_until};
 
 /// A file and the stream that reads it.
-struct Fixture<'a> {
+pub(super) struct Fixture<'a> {
     room: &'a Room,
     cluster: &'a Cluster,
-    path: PathBuf,
-    output: String,
+    pub(super) path: PathBuf,
+    pub(super) output: String,
+    /// Further keys of the input, as YAML flow.
+    pub(super) mode: &'static str,
     /// Further keys of the stream, as lines of YAML.
-    more: String,
+    pub(super) more: String,
 }
 
 impl<'a> Fixture<'a> {
-    fn new(room: &'a Room, partitions: i32) -> Self {
+    pub(super) fn new(room: &'a Room, partitions: i32) -> Self {
         Fixture::on(room, room.cluster(), partitions)
     }
 
@@ -35,15 +38,15 @@ impl<'a> Fixture<'a> {
         let path = room.folder().join("input.jsonl");
         let output = room.name("out");
         cluster.create_topic(&output, partitions, &[]);
-        Fixture { room, cluster, path, output, more: String::new() }
+        Fixture { room, cluster, path, output, mode: "", more: String::new() }
     }
 
-    fn write(&self, text: &str) {
+    pub(super) fn write(&self, text: &str) {
         fs::write(&self.path, text).unwrap();
     }
 
-    fn yaml(&self) -> String {
-        self.input(&format!("type: file, path: {}", self.path.display()))
+    pub(super) fn yaml(&self) -> String {
+        self.input(&format!("type: file, path: {}{}", self.path.display(), self.mode))
     }
 
     fn input(&self, input: &str) -> String {
@@ -58,14 +61,14 @@ impl<'a> Fixture<'a> {
     }
 
     /// Runs it to the end of the file, which must end well.
-    fn finish(&self) -> Process {
+    pub(super) fn finish(&self) -> Process {
         let mut process = self.room.run(self.yaml());
         assert_eq!(process.wait_exit(2 * PATIENCE), 0, "exit code; log: {}", process.stderr());
         process
     }
 
     /// Runs it; it must refuse, name the reason, and write nothing.
-    fn refused(&self, words: &[&str]) {
+    pub(super) fn refused(&self, words: &[&str]) {
         let topics = [&self.output, &self.changelog()].map(|topic| self.cluster.ends(topic, ReadUncommitted));
         let mut process = self.room.run(self.yaml());
         assert_eq!(process.wait_exit(PATIENCE), 1, "exit code; log: {}", process.stderr());
@@ -74,17 +77,17 @@ impl<'a> Fixture<'a> {
         assert_eq!(now, topics, "nothing is written");
     }
 
-    fn ledger(&self) -> Ledger {
+    pub(super) fn ledger(&self) -> Ledger {
         Ledger::of(self.cluster, &self.output)
     }
 
     /// Grows with every commit. Counting the records takes for ever while a quick writer is at it.
-    fn stable_ends(&self) -> i64 {
+    pub(super) fn stable_ends(&self) -> i64 {
         self.cluster.ends(&self.output, ReadCommitted).iter().sum()
     }
 
     /// Of a file whose reader rests.
-    fn committed(&self) -> u64 {
+    pub(super) fn committed(&self) -> u64 {
         count(self.cluster, &self.output, ReadCommitted)
     }
 }
@@ -104,7 +107,7 @@ pub(super) fn lines(ids: Range<u64>) -> String {
 
 /// Killed again and again, most of the times inside of a transaction, and run again.
 pub(super) fn a_file_whose_reader_is_killed_is_written_once(room: &Room) {
-    let (kills, total) = room.number((5, 100_000), (20, 400_000));
+    let (kills, total) = room.number((5, 100_000), (30, 600_000));
     let mut file = Fixture::new(room, 2);
     file.more = format!("    batch: {}\n", room.batch(100));
     file.write(&lines(0..total));
@@ -260,6 +263,27 @@ pub(super) fn filtered_and_failed_lines_move_the_cursor(room: &Room) {
     assert!(cursors.last().unwrap().text().contains(r#""lines":1001,"records":1001,"#), "{cursors:?}");
 }
 
+/// The second one does not fit into the error topic either.
+pub(super) fn a_line_that_is_too_large_for_its_topic_moves_to_the_error_topic(room: &Room) {
+    let mut file = Fixture::new(room, 1);
+    let limit = |name: &str, bytes| room.topic_with(name, 1, &[("max.message.bytes", bytes)]);
+    (file.output, file.more) = (limit("small", "2000"), limit("failed", "4000"));
+    let failed = std::mem::take(&mut file.more);
+    file.more = format!("    error_output: {{type: kafka, topic: {failed}}}\n");
+    let long = |id: u64, pad: usize| format!(r#"{{"i":{id},"from":"file","pad":"{id:0pad$}"}}"#) + "\n";
+    file.write(&(lines(0..10) + &long(10, 3000) + &lines(11..20) + &long(20, 5000) + &lines(21..30)));
+    file.finish();
+    let fit = (0..30).filter(|id| id % 10 != 0 || *id == 0).collect();
+    file.ledger().assert_once(&fit, &BTreeSet::new());
+    let dead = records(room.cluster(), &failed);
+    let header = |name: &str| dead.iter().map(|letter| letter.header(name).unwrap_or_default()).collect::<Vec<_>>();
+    assert_eq!(dead.iter().map(|letter| letter.text() + "\n").collect::<Vec<_>>(), [long(10, 3000), "\n".to_owned()]);
+    assert_eq!((header("wattle.offset"), header("wattle.cut")), (vec!["11".into(), "21".into()], vec![String::new(), "value".into()]));
+    assert_eq!(header("wattle.value_bytes")[1], (long(20, 5000).len() - 1).to_string());
+    assert!(header("wattle.error").iter().all(|text| text.contains("2000 (max.message.bytes)")), "{dead:?}");
+    assert!(file.finish().says(&["load", "0 new records"]), "the position is behind them");
+}
+
 /// Somebody else's transaction is open in the changelog: what lies behind it cannot be known yet.
 pub(super) fn a_start_waits_for_an_open_transaction_in_the_changelog(room: &Room) {
     let file = Fixture::new(room, 1);
@@ -298,4 +322,25 @@ pub(super) fn generated_records_go_on_behind_the_last_one(room: &Room) {
     let mut process = room.run(&yaml);
     assert_eq!(process.wait_exit(Duration::from_secs(30)), 0);
     assert!(process.says(&["load", "0 new records"]));
+}
+
+pub(super) fn messages_of_the_file_go_on_behind_the_last_one(room: &Room) {
+    const TOTAL: u64 = 5_000;
+    let mut file = Fixture::new(room, 1);
+    file.more = format!("    batch: {}\n", room.batch(100));
+    let yaml = |total| {
+        let messages: Vec<_> = (0..total).map(|i| format!("{{i: {i}, from: file}}")).collect();
+        file.input(&format!("type: memory, messages: [{}]", messages.join(", ")))
+    };
+    let mut process = room.run(yaml(TOTAL));
+    process.kill_in_transaction(room.cluster(), &[&file.output]);
+    for total in [TOTAL, TOTAL + 10] {
+        let mut process = room.run(yaml(total));
+        assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
+        file.ledger().assert_exact(0..total);
+    }
+    let mut process = room.run(yaml(TOTAL + 10));
+    assert_eq!(process.wait_exit(PATIENCE), 0);
+    assert!(process.says(&["load", "0 new records"]));
+    file.ledger().assert_exact(0..TOTAL + 10);
 }

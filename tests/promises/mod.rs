@@ -6,14 +6,17 @@ promises! {
     oracle:
         the_ledger_sees_missing_doubled_and_overtaken_records,
         open_and_aborted_transactions_are_seen,
-        the_proxy_holds_what_it_is_told_to_hold;
+        the_proxy_holds_what_it_is_told_to_hold,
+        every_case_of_the_field_names_tests_that_are_there (embedded only: "nothing is run"),
+        every_test_of_the_predecessor_names_promises_that_are_there (embedded only: "nothing is run");
     atomic (each scope):
         a_reader_never_sees_part_of_a_batch,
         an_aborted_batch_is_never_visible,
         outputs_and_positions_are_written_by_one_transaction (kafka only: "reads the log's files with Kafka's tool");
     zombie (each scope, each protocol):
         a_stopped_process_writes_nothing_when_it_goes_on,
-        a_transaction_that_the_broker_timed_out_is_processed_again;
+        a_transaction_that_the_broker_timed_out_is_processed_again,
+        a_quiet_time_longer_than_a_transaction_expires_none (plain only: "nothing is open, in any mode");
     handover (each scope, each protocol):
         a_late_commit_before_the_fence_is_not_repeated,
         a_late_commit_during_the_takeover_is_neither_lost_nor_doubled,
@@ -41,7 +44,8 @@ promises! {
     order (each scope):
         outputs_keep_the_order_of_their_input_partition,
         an_interrupted_batch_runs_again_before_newer_records (kafka only: "asks Kafka's tool for epochs"),
-        two_applications_with_one_transactional_id_do_not_fight_for_ever;
+        two_applications_with_one_transactional_id_do_not_fight_for_ever,
+        transactions_of_one_record_follow_each_other_quickly;
     kill (each scope, each protocol):
         any_number_of_kills_neither_loses_nor_doubles_a_record,
         several_kills_of_one_of_two_processes_in_a_transaction_are_exact,
@@ -54,7 +58,9 @@ promises! {
         a_process_that_stops_hands_over_at_once,
         processes_that_stop_at_the_same_time_all_stop,
         a_clean_stop_and_a_start_emit_nothing,
-        a_clean_stop_repeats_nothing_at_least_once (task only: "at least once has no transaction");
+        a_clean_stop_repeats_nothing_at_least_once (task only: "at least once has no transaction"),
+        a_clean_stop_does_not_wait_for_a_buffer_to_fill (plain only: "nobody else is there"),
+        positions_never_go_back_at_least_once (task only: "at least once has no transaction");
     orphan (each scope, each protocol):
         a_dead_workers_transaction_is_ended_by_its_successor (worker only: "a task's is fenced"),
         a_living_workers_transaction_is_waited_for (worker only: "a task's is fenced"),
@@ -83,14 +89,27 @@ promises! {
         a_refused_output_is_never_passed_at_least_once (task only: "at least once has no transaction"),
         a_record_that_cannot_be_processed_stops_its_stream_and_is_named,
         a_record_that_cannot_be_processed_moves_to_the_error_topic,
+        a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic,
         a_stream_that_fails_ends_the_process;
+    gather (each scope):
+        groups_of_records_do_not_depend_on_how_batches_were_cut_over_kills,
+        a_group_that_is_not_full_is_written_when_its_time_is_over,
+        a_stop_commits_nothing_that_is_held (task only: "the scope has no part in it"),
+        groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills (plain only: "a file has no scope");
     routing (each scope):
         a_record_and_its_ways_are_one_transaction_over_kills,
         a_topic_that_is_not_listed_is_refused_with_the_record;
     post:
         kills_of_a_process_that_posts_lose_nothing_and_its_repetitions_have_the_same_key,
         a_receiver_that_is_away_is_waited_for_and_readiness_says_so,
-        a_record_that_a_receiver_refuses_moves_aside_or_stops_its_stream;
+        a_record_that_a_receiver_refuses_moves_aside_or_stops_its_stream,
+        a_request_that_outlasts_the_poll_interval_costs_no_partition;
+    access:
+        a_right_that_is_missing_is_named_and_the_process_ends (kafka only: "the embedded broker has no rights to take away");
+    limits:
+        a_backlog_is_not_fetched_into_memory (embedded only: "it fetches alike");
+    health:
+        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both");
     source (each scope):
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,
@@ -101,6 +120,8 @@ promises! {
         numbers_keep_their_value,
         keys_land_where_java_producers_put_them,
         tail_prints_what_a_reader_of_committed_records_sees (plain only: "no pipeline");
+    times:
+        whatever_a_timestamp_is_the_record_is_processed;
     clusters:
         kills_between_two_clusters_neither_lose_nor_double_a_record,
         a_cursor_on_the_cluster_of_the_outputs_wins_over_the_groups_positions,
@@ -115,9 +136,17 @@ promises! {
         a_reader_of_a_file_that_was_fenced_once_goes_on,
         a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing,
         filtered_and_failed_lines_move_the_cursor,
+        a_line_that_is_too_large_for_its_topic_moves_to_the_error_topic,
         a_start_waits_for_an_open_transaction_in_the_changelog,
         a_changelog_that_would_lose_the_cursor_is_refused,
-        generated_records_go_on_behind_the_last_one;
+        generated_records_go_on_behind_the_last_one,
+        messages_of_the_file_go_on_behind_the_last_one (embedded only: "the source is what differs");
+    tail:
+        a_file_that_is_rotated_while_its_reader_is_killed_is_written_once,
+        a_rotation_that_cannot_be_followed_is_refused (embedded only: "the file decides"),
+        rows_of_csv_are_written_once_over_a_kill_and_wrong_ones_move_aside;
+    segments:
+        kills_of_a_process_that_writes_files_lose_nothing_and_show_no_part_of_a_file;
     sqlite:
         rows_in_sqlite_are_written_once_over_kills,
         a_stopped_process_writes_no_rows_to_sqlite_when_it_goes_on (kafka only: "the database decides"),
@@ -140,6 +169,13 @@ promises! {
         a_log_that_was_cut_short_goes_on_and_one_that_is_damaged_is_refused (embedded only: "the file is the log's"),
         stdin_goes_on_behind_what_its_log_has (embedded only: "the input is what differs"),
         durability_of_an_input_that_can_be_read_again_writes_no_log (embedded only: "nothing is written");
+    mqtt:
+        messages_that_were_acknowledged_are_written_over_kills,
+        messages_without_a_log_are_acknowledged_when_the_output_has_them (embedded only: "what differs is the other broker"),
+        a_broker_that_is_away_is_waited_for_and_repeats_nothing_of_qos_2 (embedded only: "what differs is the other broker"),
+        a_session_that_the_broker_forgets_loses_nothing (embedded only: "what differs is the other broker"),
+        a_log_that_is_full_holds_messages_back (embedded only: "the log is what is full"),
+        a_broker_that_refuses_ends_the_stream_and_so_does_another_client_with_its_id (embedded only: "nothing is written");
     backlog:
         a_source_that_is_faster_than_its_output_is_held_back_in_bounded_memory (embedded only: "no broker has a part in it"),
         records_accepted_after_a_kill_are_not_taken_for_done (embedded only: "the log decides");
@@ -184,7 +220,9 @@ promises! {
     ask:
         a_process_that_is_asked_answers_what_is_committed;
     night (each scope):
-        counts_are_exact_whatever_becomes_of_processes_and_broker (classic only: "the example has no such option");
+        counts_are_exact_whatever_becomes_of_processes_and_broker (classic only: "the example has no such option"),
+        a_storm_of_faults_by_seed_is_exact (task only: "the counts are of each scope"),
+        a_seed_repeats_its_plan (embedded only: "nothing is run", plain only: "nothing is run");
     state (each scope):
         counts_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),
         counts_on_disk_have_no_gap_and_no_repeat_over_kills (classic only: "the example has no such option"),
@@ -207,7 +245,14 @@ promises! {
         a_late_commit_of_a_batch_with_state_counts_once (classic only: "the example has no such option"),
         a_state_that_cannot_be_read_stops_the_records_of_its_key_alone (classic only: "the example has no such option");
     restore (each scope):
-        a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option");
+        a_restore_that_outlasts_the_session_settles_while_members_come_and_go (classic only: "the example has no such option"),
+        a_restore_to_disk_that_is_interrupted_goes_on_where_it_was (plain only: "what is read is the same");
+    changelog (each scope):
+        a_changelog_is_restored_whatever_its_last_entries_are (plain only: "what is read is the same"),
+        a_changelog_with_holes_at_its_end_is_restored (plain only: "what is read is the same"),
+        a_changelog_without_records_above_zero_is_an_empty_state (plain only: "what is read is the same"),
+        records_that_are_removed_during_a_restore_are_loud (classic only: "the example has no such option"),
+        a_changelog_of_another_partition_count_is_refused (plain only: "refused before it joins the group");
     rolling (each scope):
         a_rolling_restart_during_batches_that_outlast_the_session_is_exact (classic only: "the example has no such option");
     examples:

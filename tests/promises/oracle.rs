@@ -1,7 +1,10 @@
 //! The tests' own instruments: each must see the fault that it is there for.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use rdkafka::producer::BaseRecord;
 
@@ -61,4 +64,72 @@ pub(super) fn the_proxy_holds_what_it_is_told_to_hold(room: &Room) {
         commit.join().unwrap();
     });
     assert_eq!(ledger::count(room.cluster(), &topic, ReadCommitted), 1);
+}
+
+/// So many cases the list has: R01, R02 …
+const CASES: usize = 70;
+
+/// docs/field-cases.md: each row begins with its case, and ends with its tests, `module::name` or, of a crate, `unit::name`.
+pub(super) fn every_case_of_the_field_names_tests_that_are_there(_: &Room) {
+    let known = tests_that_are_there();
+    let text = document("field-cases.md");
+    let mut cases = BTreeSet::new();
+    for row in text.lines().filter(|line| line.starts_with("| R")) {
+        let columns: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [case, _, what, tests] = columns[..] else { panic!("four columns: {row}") };
+        assert!(cases.insert(case.to_owned()), "twice: {case}");
+        let tests = named(tests);
+        assert!(!tests.is_empty() || what.starts_with("Does not apply"), "{case} has no test and applies");
+        let strange: Vec<_> = tests.into_iter().filter(|test| !known.contains(*test)).collect();
+        assert!(strange.is_empty(), "tests of {case} that are not there: {strange:?}");
+    }
+    assert!(cases.iter().eq(&(1..=CASES).map(|n| format!("R{n:02}")).collect::<Vec<_>>()), "cases: {cases:?}");
+}
+
+/// docs/guides/arkflow.md, in the same words.
+pub(super) fn every_test_of_the_predecessor_names_promises_that_are_there(_: &Room) {
+    let known = tests_that_are_there();
+    let text = document("guides/arkflow.md");
+    let tests = named(&text);
+    assert!(tests.len() > 20, "{tests:?}");
+    let strange: Vec<_> = tests.into_iter().filter(|test| !known.contains(*test)).collect();
+    assert!(strange.is_empty(), "tests that are not there: {strange:?}");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn document(name: &str) -> String {
+    fs::read_to_string(root().join("docs").join(name)).expect("the document")
+}
+
+fn named(text: &str) -> Vec<&str> {
+    text.split('`').filter(|part| part.contains("::")).collect()
+}
+
+/// Promises by `module::name`, tests of crates by `unit::name`.
+fn tests_that_are_there() -> BTreeSet<String> {
+    let promises = [super::all(), crate::conformance::all()].concat();
+    let mut known: BTreeSet<String> =
+        promises.iter().map(|promise| format!("{}::{}", promise.module, promise.name)).collect();
+    for source in sources(&root().join("crates")).expect("the crates") {
+        let source = fs::read_to_string(source).expect("a source");
+        let tests = source.split("#[test]\n").skip(1).filter_map(|rest| rest.split_once("fn ")?.1.split_once('('));
+        known.extend(tests.map(|(name, _)| format!("unit::{name}")));
+    }
+    known
+}
+
+fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }

@@ -1,15 +1,21 @@
 //! Outputs keep the order of their input partition, whatever happens in between.
 
+use std::time::{Duration, Instant};
+
+use crate::harness::cluster::Isolation::ReadUncommitted;
 use crate::harness::ledger::Ledger;
 use crate::harness::room::Room;
 use crate::harness::transaction::fence;
 use crate::harness::wait::{PATIENCE, wait_until};
 
-/// Two topics of three partitions each, keyed by something else than the partition.
+/// Two topics of three partitions each, keyed by something else than the partition, and many threads asked for.
 pub(super) fn outputs_keep_the_order_of_their_input_partition(room: &Room) {
     let (one, two, output) = (room.topic("one", 3), room.topic("two", 3), room.topic("out", 4));
     room.load(&[&one, &two], 3).send(0..20_000);
-    room.drain(room.copy(&[&one, &two], &output));
+    let yaml = room.copy(&[&one, &two], &output).to_string();
+    let threads = yaml.replace("    pipeline:\n", "    pipeline:\n      thread_num: 8\n");
+    assert_ne!(threads, yaml);
+    room.drain(threads);
     Ledger::of(room.cluster(), &output).assert_exact(0..20_000);
 }
 
@@ -80,4 +86,21 @@ pub(super) fn two_applications_with_one_transactional_id_do_not_fight_for_ever(r
     group.wait_drained(&[&input], PATIENCE);
     Ledger::of(room.cluster(), output).assert_exact(0..total);
     alive.stop_cleanly();
+}
+
+/// Right after a commit its markers are still being written, and a client that waits its usual time for that takes 100 ms for each transaction.
+pub(super) fn transactions_of_one_record_follow_each_other_quickly(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    room.load(&[&input], 1).send(0..500);
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.batch = "{max_poll_records: 1}".to_owned();
+    let begin = Instant::now();
+    let process = room.drain(&pipeline);
+    let took = begin.elapsed();
+    Ledger::of(room.cluster(), &output).assert_exact(0..500);
+    let end = room.cluster().range(&output, 0, ReadUncommitted).1;
+    assert!(end >= 2 * 500, "a marker behind each record: {end}");
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    assert!(!process.says(&["warn"]), "log: {}", process.stderr());
+    eprintln!("{}: 500 transactions in {took:?}", room.group());
 }

@@ -108,7 +108,7 @@ pub(super) fn a_receiver_that_is_away_is_waited_for_and_readiness_says_so(room: 
 }
 
 /// The value of a metric of one stream.
-fn metric(port: u16, name: &str) -> f64 {
+pub(super) fn metric(port: u16, name: &str) -> f64 {
     let (_, text) = get(port, "/metrics");
     let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
     line.and_then(|line| line.rsplit_once(' ')).map_or(0.0, |(_, value)| value.parse().expect("a number"))
@@ -142,4 +142,37 @@ pub(super) fn a_record_that_a_receiver_refuses_moves_aside_or_stops_its_stream(r
     assert!(header("wattle.error").contains("it answered 422"), "{}", header("wattle.error"));
     let alone = receiver.got().iter().filter(|got| got.body == "[{\"i\":8,\"from\":\"IN/0\"}]".replace("IN", &header("wattle.topic"))).count();
     assert!(alone >= 1, "those beside it come alone");
+}
+
+/// The receiver takes longer for one request than the group waits for a member that does not poll. Another member is there to take over.
+pub(super) fn a_request_that_outlasts_the_poll_interval_costs_no_partition(room: &Room) {
+    const SLOW: Duration = Duration::from_secs(6);
+    let input = room.topic("in", 2);
+    let group = room.cluster().group(&room.group());
+    let receiver = Receiver::start(|got| {
+        if got.body.contains("\"i\":3,") {
+            std::thread::sleep(SLOW); // the fault is the time itself
+        }
+        200
+    });
+    let file = posting(room, &input, &receiver, "").replace(
+        "group_instance_id: one\n      client: {session.timeout.ms: 6000}",
+        "client: {session.timeout.ms: 3000, heartbeat.interval.ms: 500, max.poll.interval.ms: 3000}",
+    );
+    assert!(file.contains("max.poll.interval.ms: 3000"));
+    let mut processes = [room.run(&file), room.run(&file)];
+    group.wait_members(&[1, 1], PATIENCE);
+    let assignments = || processes.each_ref().map(|process| process.stderr().matches("was assigned tasks").count());
+    wait_until("both have their partition", PATIENCE, || assignments().iter().all(|count| *count > 0));
+    let (before, begin) = (assignments(), Instant::now());
+    room.load(&[&input], 2).send(0..10);
+    group.wait_drained(&[&input], PATIENCE);
+    assert!(begin.elapsed() > SLOW, "the request took {:?}", begin.elapsed());
+    assert_eq!(assignments(), before, "no partition moved");
+    for process in &mut processes {
+        assert!(!process.says(&["lost"]), "log: {}", process.stderr());
+        process.stop_cleanly();
+    }
+    let keys = receiver.keys();
+    assert!(keys.len() == 10 && keys.values().all(|keys| keys.len() == 1), "each record once: {keys:?}");
 }

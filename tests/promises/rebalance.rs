@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::ledger::{Ledger, count};
+use crate::harness::cluster::Group;
 use crate::harness::cluster::Isolation::ReadCommitted;
+use crate::harness::ledger::{Ledger, count};
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
@@ -18,20 +19,11 @@ pub(super) fn a_second_process_joins_and_leaves_under_load(room: &Room) {
     let pipeline = room.copy(&[&input], &output);
     let mut first = room.run(&pipeline);
     let mut seen = vec![0; 4];
-    let mut goes_on = |what: &str| {
-        let begin = seen.clone();
-        wait_until(what, PATIENCE, || {
-            let now: Vec<i64> = group.committed(&input).into_iter().map(|at| at.unwrap_or(0)).collect();
-            assert!(now.iter().zip(&seen).all(|(now, seen)| now >= seen), "positions went back: {seen:?} to {now:?}");
-            seen = now;
-            seen.iter().zip(&begin).all(|(now, begin)| now > begin)
-        });
-    };
     for round in 0..room.number(2, 10) {
-        goes_on("the first process works alone");
+        goes_on(&group, &input, &mut seen, "the first process works alone");
         let mut second = room.run(&pipeline);
         group.wait_members(&[2, 2], PATIENCE);
-        goes_on("both work");
+        goes_on(&group, &input, &mut seen, "both work");
         if round % 2 == 0 {
             second.stop_cleanly();
         } else {
@@ -39,12 +31,50 @@ pub(super) fn a_second_process_joins_and_leaves_under_load(room: &Room) {
         }
         group.wait_members(&[4], PATIENCE);
     }
-    goes_on("the first process works alone again");
+    goes_on(&group, &input, &mut seen, "the first process works alone again");
     assert!(first.is_running());
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
     cluster.wait_settled(&[&output]); // no reader sees what is behind an open transaction
     Ledger::of(cluster, &output).assert_exact(0..total);
+    first.stop_cleanly();
+}
+
+/// Returns when every partition's position has moved on from `seen`; each look at them is not behind the one before.
+fn goes_on(group: &Group<'_>, input: &str, seen: &mut Vec<i64>, what: &str) {
+    let begin = seen.clone();
+    wait_until(what, PATIENCE, || {
+        let now: Vec<i64> = group.committed(input).into_iter().map(|at| at.unwrap_or(0)).collect();
+        assert!(now.iter().zip(&*seen).all(|(now, seen)| now >= seen), "positions went back: {seen:?} to {now:?}");
+        *seen = now;
+        seen.iter().zip(&begin).all(|(now, begin)| now > begin)
+    });
+}
+
+/// Without transactions nothing but the order of things keeps an old position from being committed over a new one.
+pub(super) fn positions_never_go_back_at_least_once(room: &Room) {
+    let (input, output) = (room.topic("in", 4), room.topic("out", 4));
+    let group = room.cluster().group(&room.group());
+    let load = room.load(&[&input], 4).start(0, 4000);
+    let pipeline = room.copy(&[&input], &output).at_least_once();
+    let mut first = room.run(&pipeline);
+    let mut seen = vec![0; 4];
+    for round in 0..room.number(2, 20) {
+        let mut second = room.run(&pipeline);
+        group.wait_members(&[2, 2], PATIENCE);
+        goes_on(&group, &input, &mut seen, "both work");
+        if round % 2 == 0 {
+            assert!(second.kill(), "it was there to be killed");
+        } else {
+            second.stop_cleanly();
+        }
+        group.wait_members(&[4], PATIENCE);
+        goes_on(&group, &input, &mut seen, "the first process works alone");
+    }
+    assert!(first.is_running());
+    let total = load.finish();
+    group.wait_drained(&[&input], PATIENCE);
+    Ledger::of(room.cluster(), &output).assert_complete(0..total);
     first.stop_cleanly();
 }
 
@@ -178,4 +208,21 @@ pub(super) fn a_clean_stop_repeats_nothing_at_least_once(room: &Room) {
     assert!(group.progress(&[&input]) < i64::try_from(total).unwrap(), "it was stopped with records to come");
     room.drain(&pipeline);
     Ledger::of(room.cluster(), &output).assert_exact(0..total);
+}
+
+/// What waits for more records when the process is told to stop is dropped, and read again: the wait would last longer.
+pub(super) fn a_clean_stop_does_not_wait_for_a_buffer_to_fill(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let pipeline = room.copy(&[&input], &output).at_least_once();
+    let buffered = pipeline.to_string().replace("batch: {}", "buffer: {type: memory, capacity: 100, timeout: 30s}");
+    let group = room.cluster().group(&room.group());
+    room.load(&[&input], 1).send(0..1050);
+    let mut process = room.run(buffered);
+    wait_until("ten buffers are full", PATIENCE, || group.progress(&[&input]) == 1000);
+    let begin = Instant::now();
+    process.stop_cleanly();
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    assert_eq!(group.progress(&[&input]), 1000, "the last buffer was not full");
+    room.drain(&pipeline);
+    Ledger::of(room.cluster(), &output).assert_exact(0..1050);
 }

@@ -1,11 +1,14 @@
 //! A record that is refused, by Kafka or by a program, commits nothing, and says where it is.
 
+use std::collections::BTreeSet;
+
+use rdkafka::producer::BaseRecord;
+
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::load::{confirmed_producer, finish, send, value};
 use crate::harness::room::Room;
 use crate::harness::wait::PATIENCE;
-use rdkafka::producer::BaseRecord;
 
 /// Records 0 to 10, of which the fifth is too large for the output.
 fn large_record_in(room: &Room) -> (String, String) {
@@ -21,8 +24,16 @@ fn large_record_in(room: &Room) -> (String, String) {
     (input, output)
 }
 
-fn noise(length: u64) -> String {
-    (0..length).map(|n| char::from(b'a' + (n.wrapping_mul(2_654_435_761) >> 7) as u8 % 26)).collect()
+/// Text that hardly packs.
+fn noise(length: usize) -> String {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        Some(char::from(b'a' + (state % 26) as u8))
+    };
+    std::iter::from_fn(next).take(length).collect()
 }
 
 /// All eleven are one batch: all or nothing.
@@ -96,6 +107,46 @@ pub(super) fn a_record_that_cannot_be_processed_moves_to_the_error_topic(room: &
     let header = |name: &str| letters[0].header(name).unwrap_or_else(|| panic!("{name} is not in {:?}", letters[0]));
     assert_eq!((header("wattle.topic"), header("wattle.partition"), header("wattle.offset")), (input, "0".into(), "1".into()));
     assert!(!header("wattle.error").is_empty());
+}
+
+/// Of the second one the error topic takes no more than what it was. The broker judges what is compressed, and Wattle what is not.
+pub(super) fn a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic(room: &Room) {
+    let input = room.topic("in", 1);
+    let producer = confirmed_producer(&room.broker().address());
+    let texts: Vec<_> = (0..11)
+        .map(|id| match (id, value(&input, 0, id)) {
+            (4, text) => text.replace('}', &format!(r#","pad":"{}"}}"#, noise(2500))),
+            (7, text) => text.replace('}', &format!(r#","pad":"{}"}}"#, noise(9000))),
+            (_, text) => text,
+        })
+        .collect();
+    for text in &texts {
+        send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(text));
+    }
+    finish(&producer);
+    for (part, keys, is_exact) in [("plain", "", true), ("packed", "compression: zstd", true), ("least", "", false)] {
+        let limited = |name: &str, bytes| room.topic_with(&format!("{part}.{name}"), 1, &[("max.message.bytes", bytes)]);
+        let (output, dead) = (limited("out", "1000"), limited("dead", "3000"));
+        let mut pipeline = room.copy_at(&room.broker().address(), &room.name(part), &[&input], &output);
+        (pipeline.error_output, pipeline.batch) = (Some(dead.clone()), "{commit_interval: 1s}".to_owned());
+        if !is_exact {
+            pipeline = pipeline.at_least_once();
+        }
+        let yaml = pipeline.to_string().replace("\n      client: {}\n", &format!("\n      client: {{}}\n      {keys}\n"));
+        room.drain(yaml);
+        let fit = (0..11).filter(|id| ![4, 7].contains(id)).collect();
+        Ledger::of(room.cluster(), &output).assert_once(&fit, &BTreeSet::new());
+        let letters = records(room.cluster(), &dead);
+        let header = |index: usize, name: &str| letters[index].header(name).unwrap_or_default();
+        assert_eq!(letters.iter().map(|letter| letter.text()).collect::<Vec<_>>(), [&texts[4], ""], "{part}");
+        assert_eq!([header(0, "wattle.cut"), header(1, "wattle.cut")], ["", "value"]);
+        assert_eq!(header(1, "wattle.value_bytes"), texts[7].len().to_string());
+        for (index, offset) in [(0, "4"), (1, "7")] {
+            assert_eq!(letters[index].key.as_deref(), Some(&b"k"[..]));
+            assert_eq!((header(index, "wattle.offset").as_str(), header(index, "wattle.stage").as_str()), (offset, "output"));
+            assert!(header(index, "wattle.error").contains("1000 (max.message.bytes)"), "{letters:?}");
+        }
+    }
 }
 
 /// Two streams in one file: the one that fails ends the other one cleanly, and the process with its error.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::state::{assert_all_counted, start, write_keys};
+use super::state::{assert_all_counted, start, start_in, write_keys};
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::transaction::Transaction;
@@ -54,6 +54,30 @@ pub(super) fn a_restore_that_outlasts_the_session_settles_while_members_come_and
         assert_eq!(assignments(member).len(), changes - since, "rebalances since it came: {}", member.stderr());
     }
     members.iter_mut().for_each(|(_, member)| member.stop_cleanly());
+}
+
+/// Asked to end, and killed, half way: what is on disk says how far it reaches, and the rest is read once.
+pub(super) fn a_restore_to_disk_that_is_interrupted_goes_on_where_it_was(room: &Room) {
+    let (input, output) = (room.topic("in", PARTITIONS), room.topic("out", PARTITIONS));
+    let group = room.cluster().group(&room.group());
+    let (before, pin) = fill_changelog(room, &input, &output);
+    write_keys(room, &input, 2 * KEYS, KEYS);
+    let half_way = || {
+        let process = start_in(room, &input, &output, "state");
+        wait_until("every task is half way", PATIENCE, || waits_with_all_tasks(room, &process));
+        process
+    };
+    half_way().stop_cleanly();
+    assert!(half_way().kill(), "it was there to be killed");
+    let mut process = half_way();
+    pin.abort();
+    group.wait_drained(&[&input], PATIENCE);
+    assert_all_counted(room, &output, KEYS, 3);
+    for Restore { task, records, .. } in restores(&process) {
+        assert_eq!(records, before[task], "task {task} reads what is behind the transaction, and no more");
+    }
+    assert!(!process.says(&["is wiped"]), "log: {}", process.stderr());
+    process.stop_cleanly();
 }
 
 /// Counts [`KEYS`] twice, and opens a transaction in the changelog in between. Returns how many records are before it in each

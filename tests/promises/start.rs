@@ -7,7 +7,9 @@ use nix::sys::signal::Signal;
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::mode::Scope;
+use crate::harness::ports::free_ports;
 use crate::harness::process::Process;
+use crate::harness::receiver::get;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
@@ -128,7 +130,15 @@ pub(super) fn a_transaction_timeout_above_the_brokers_maximum_is_refused(room: &
 pub(super) fn a_broker_that_is_down_at_the_start_is_named_within_ten_seconds(room: &Room) {
     let mut pipeline = room.copy(&["in"], "out");
     pipeline.brokers = "127.0.0.1:1".into();
-    refused(room.run(pipeline), 3, &["127.0.0.1:1"], Duration::from_secs(10));
+    let [port] = free_ports().expect("a free port");
+    let process = room.run(format!("health_check: {{address: '127.0.0.1:{port}'}}\n{pipeline}"));
+    wait_until("it says that it is not ready", PATIENCE, || {
+        let (status, _) = get(port, "/readiness");
+        assert_ne!(status, 200, "without a broker");
+        status == 503
+    });
+    assert_eq!(get(port, "/liveness").0, 200);
+    refused(process, 3, &["127.0.0.1:1"], Duration::from_secs(10));
     refused(room.wattle(&["tail", "t", "--brokers", "127.0.0.1:1"]), 3, &["127.0.0.1:1"], Duration::from_secs(10));
 }
 

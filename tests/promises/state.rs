@@ -8,8 +8,8 @@ use rdkafka::producer::BaseRecord;
 
 use super::restore::restores;
 use crate::harness::cluster::Isolation::ReadCommitted;
-use crate::harness::cluster::{Cluster, answer, options};
-use crate::harness::ledger::{count, read};
+use crate::harness::cluster::{answer, options};
+use crate::harness::ledger::{assert_counts_of, count, read};
 use crate::harness::load::{LOAD_KEYS, confirmed_producer, finish, send};
 use crate::harness::process::Process;
 use crate::harness::room::Room;
@@ -17,7 +17,7 @@ use crate::harness::wait::{PATIENCE, wait_until};
 
 const PARTITIONS: i32 = 6;
 /// Of a changelog of which segments close and become old at once.
-const COMPACTED: [(&str, &str); 5] = [
+pub(super) const COMPACTED: [(&str, &str); 5] = [
     ("cleanup.policy", "compact"),
     ("segment.ms", "500"),
     ("min.cleanable.dirty.ratio", "0.01"),
@@ -92,23 +92,6 @@ fn counts_over_kills(room: &Room, arguments: impl Fn(usize) -> Vec<String>) {
 
 pub(super) fn assert_counts(room: &Room, output: &str, partitions: i32, total: u64) {
     assert_counts_of(room.cluster(), output, partitions, total);
-}
-
-pub(super) fn assert_counts_of(cluster: &Cluster, output: &str, partitions: i32, total: u64) {
-    let mut counts: BTreeMap<(String, u64), u64> = BTreeMap::new();
-    let mut seen = vec![false; usize::try_from(total).expect("fits")];
-    read(cluster, output, ReadCommitted, |message| {
-        let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
-        let (key, i) = (value["k"].as_str().expect("a key"), value["i"].as_u64().expect("a number"));
-        // The load's records go around the partitions.
-        let count = counts.entry((key.to_owned(), i % u64::from(partitions.unsigned_abs()))).or_default();
-        *count += 1;
-        assert_eq!(value["n"].as_u64(), Some(*count), "the next count of {key}, at record {i}");
-        let seen = &mut seen[usize::try_from(i).expect("fits")];
-        assert!(!std::mem::replace(seen, true), "record {i} is counted twice");
-    });
-    let missing = seen.iter().filter(|seen| !**seen).count();
-    assert_eq!(missing, 0, "records of {total} that are not counted");
 }
 
 /// Counting from the beginning on top of the old counts would repeat them.

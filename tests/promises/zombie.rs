@@ -1,6 +1,6 @@
 //! A process that was stopped for longer than its session writes nothing when it goes on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -64,4 +64,32 @@ pub(super) fn a_transaction_that_the_broker_timed_out_is_processed_again(room: &
         room.drain(&pipeline);
     }
     Ledger::of(cluster, &output).assert_exact(0..total);
+}
+
+/// No transaction is begun before there is something to commit: a quiet hour expires none.
+pub(super) fn a_quiet_time_longer_than_a_transaction_expires_none(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let cluster = room.cluster();
+    let group = cluster.group(&room.group());
+    let mut pipeline = room.copy(&[&input], &output);
+    pipeline.transaction_timeout = Some("2s");
+    room.set_session(&mut pipeline, 30_000);
+    let load = room.load(&[&input], 1);
+    let mut process = room.run(&pipeline);
+    load.send(0..1);
+    group.wait_drained(&[&input], PATIENCE);
+    cluster.wait_settled(&[&output]);
+    let quiet = Instant::now();
+    // The fault is the time itself: twice the timeout, and what the broker takes to notice.
+    wait_until("the quiet is over", PATIENCE, || {
+        assert_eq!(cluster.open_transactions(&[&output]), [""; 0]);
+        quiet.elapsed() > Duration::from_secs(room.number(5, 60))
+    });
+    let begin = Instant::now();
+    load.send(1..2);
+    group.wait_drained(&[&input], PATIENCE);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(!process.says(&["new producer"]) && !process.says(&["runs again"]), "log: {}", process.stderr());
+    Ledger::of(cluster, &output).assert_exact(0..2);
+    process.stop_cleanly();
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ProduceArgs, status: &Status, embedded: &mut Option<Emb
     });
     let (metrics, limits) = (Metrics::default(), BatchLimits::default());
     let mut lines = Lines { reader: BufReader::with_capacity(1 << 17, io::stdin()), line: Vec::new(), lines: 0 };
-    run_source(&mut lines, &mut stage, &mut sink, None, &limits, &metrics, &Stop::new())?;
+    run_source(&args.topic, &mut lines, &mut stage, &mut sink, None, &limits, &metrics, &Stop::new())?;
     let records = counted(metrics.snapshot().records, "record", "records");
     status.note(&format!("wrote {records} to {}", args.topic));
     Ok(())

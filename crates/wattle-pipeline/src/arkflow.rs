@@ -3,8 +3,6 @@
 
 /// Values that a key `type` may have there: where, the value, what to write.
 const TYPES: &[(&str, &str, &str)] = &[
-    ("streams.input", "memory", "use type: generate, or a file with the messages"),
-    ("streams.input", "mqtt", "write what it receives to a Kafka topic or a file first"),
     (
         "streams.input",
         "multiple_inputs",
@@ -57,7 +55,6 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("streams.output(sql).output_type", "duckdb", DATABASES),
     ("streams.input(file).input_type", "avro", LINES),
     ("streams.input(file).input_type", "arrow", LINES),
-    ("streams.input(file).input_type", "csv", LINES),
     ("streams.input(file).input_type", "parquet", LINES),
 ];
 
@@ -80,7 +77,8 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("streams.buffer(memory)", "join", "joins come later; use a stage in Rust with state"),
     ("streams.input(file)", "query", "SQL comes later; use filter and vrl"),
     ("streams.input(file)", "ballista", "SQL comes later; use filter and vrl"),
-    ("streams.input(file).input_type(json)", "store", "only files on this machine are read; fetch it first"),
+    ("streams.input(file).input_type(json)", "store", HERE),
+    ("streams.input(file).input_type(csv)", "store", HERE),
     ("streams.output(kafka)", "value_field", "a record has one value; write  . = .FIELD  in a vrl processor"),
     (
         "streams.output(http)",
@@ -112,7 +110,8 @@ const TOGETHER: &str = "failed records are written together with the output, by 
 const WINDOWS: &str =
     "windows come later; a memory buffer merges batches, and a stage in Rust with timers can be a window";
 const DATABASES: &str = "rows go to a postgres or a sqlite";
-const LINES: &str = "a file holds one JSON value a line; convert it first";
+const HERE: &str = "only files on this machine are read; fetch it first";
+const LINES: &str = "a file holds one JSON value a line, or CSV; convert it first";
 const NO_API: &str = "Wattle has no control API; remove it, and change a pipeline by its file and a restart";
 const NO_HUB: &str = "Wattle has no hub; remove it, and start the same file on every machine: Kafka divides the work";
 

@@ -17,7 +17,10 @@ pub(crate) fn exactly_once(stream: &Stream, output: &KafkaOutput) -> &'static st
         Input::Kafka(_) => "offsets commit in the same transaction, one per partition",
         Input::File(_) => "the file's position commits with the records",
         Input::Generate(_) => "the number of records made commits with them",
-        Input::Http(_) | Input::Stdin(_) => "from the write-ahead log on, whose position commits with the records",
+        Input::Memory(_) => "the number of messages given commits with them",
+        Input::Http(_) | Input::Mqtt(_) | Input::Stdin(_) => {
+            "from the write-ahead log on, whose position commits with the records"
+        }
     }
 }
 
@@ -27,7 +30,8 @@ pub(crate) fn in_database(stream: &Stream) -> String {
         Input::Kafka(_) => "rows and positions commit in one transaction of the database, one per partition",
         Input::File(_) => "rows and the file's position commit in one transaction of the database",
         Input::Generate(_) => "rows and the number of records made commit in one transaction of the database",
-        Input::Http(_) | Input::Stdin(_) => {
+        Input::Memory(_) => "rows and the number of messages given commit in one transaction of the database",
+        Input::Http(_) | Input::Mqtt(_) | Input::Stdin(_) => {
             "from the write-ahead log on, whose position commits with the rows in one transaction of the database"
         }
     };
@@ -40,11 +44,23 @@ pub(crate) fn at_least_once(stream: &Stream) -> &'static str {
         (Input::Kafka(_), _) => "offsets commit after the output confirmed; a crash between the two repeats records",
         (Input::File(_), _) => "no position is committed; a restart reads the file from its beginning",
         (Input::Generate(_), _) => "no position is committed; a restart begins again",
-        (Input::Http(_) | Input::Stdin(_), Some(_)) => {
+        (Input::Memory(_), _) => "no position is committed; a restart begins again",
+        (Input::Http(_) | Input::Mqtt(_) | Input::Stdin(_), Some(_)) => {
             "the write-ahead log's position moves after the output confirmed; a crash between the two repeats records"
         }
         (Input::Http(_), None) => "a request is answered after the output confirmed its records",
+        (Input::Mqtt(_), None) => "a message is acknowledged after the output confirmed it",
         (Input::Stdin(_), None) => "as long as the process lives: what it has read of stdin, nobody can read again",
+    }
+}
+
+/// What the input cannot do about its part of the way; empty where there is nothing of that kind.
+pub(crate) fn of_input(stream: &Stream) -> &'static str {
+    match &stream.input {
+        Input::Mqtt(input) if input.qos == 0 => {
+            "at most once from the MQTT broker: with qos 0 it sends a message once and waits for no answer; then "
+        }
+        _ => "",
     }
 }
 
@@ -56,6 +72,7 @@ pub(crate) fn of_log(stream: &Stream) -> String {
             format!("; a loss of power can take what was accepted in the last {time:?} (sync: periodic)")
         }
         (_, Input::Http(_)) => "; a request is answered when it is on the disk".to_owned(),
+        (_, Input::Mqtt(input)) if input.qos > 0 => "; a message is acknowledged when it is on the disk".to_owned(),
         _ => String::new(),
     }
 }

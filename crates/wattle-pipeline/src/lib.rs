@@ -3,7 +3,7 @@
 //! # Layout
 //! `yaml` (text → nodes with places → typed values) → `spec` (values → checked streams) → `plan` (what will run, and its
 //! guarantee) → `chain` (processors: compiled by the plan, run by the tasks) → `run` (threads, sources, sinks, draining).
-//! `http` is the server of those who are asked by others.
+//! `http` is the server of those who are asked by others, `mqtt` the protocol of a subscriber.
 
 mod arkflow;
 mod cases;
@@ -14,6 +14,7 @@ mod connect;
 pub mod fuzzing;
 mod guarantee;
 mod http;
+mod mqtt;
 mod plan;
 mod problem;
 mod run;

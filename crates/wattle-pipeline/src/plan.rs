@@ -156,13 +156,16 @@ impl StreamPlan {
             input,
             match &self.0.input {
                 Input::Kafka(input) => format!("kafka {}", input.topics.join(", ")),
+                Input::File(file) if file.is_followed => format!("file {} (tail)", file.name),
                 Input::File(file) => format!("file {}", file.name),
                 Input::Http(input) => format!("http {}{}", input.address.value, input.path),
-                Input::Generate(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
+                Input::Mqtt(input) => format!("mqtt {}", input.topics.join(", ")),
+                Input::Generate(_) | Input::Memory(_) | Input::Stdin(_) => self.0.input.type_name().to_owned(),
             },
         )];
-        if !self.0.processors.is_empty() {
-            let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).collect();
+        let batch = self.0.batch.gather.iter().map(|_| "batch");
+        let names: Vec<_> = self.0.processors.iter().map(|processor| processor.type_name()).chain(batch).collect();
+        if !names.is_empty() {
             steps.push(names.join(", "));
         }
         let errors = self.0.error_output.as_ref().map(|errors| format!(" (failed records: {})", errors.topic.value));
@@ -190,7 +193,7 @@ impl StreamPlan {
     /// The guarantee's level, and why.
     #[must_use]
     pub fn guarantee(&self) -> String {
-        format!("{}{}", self.level(), guarantee::of_log(&self.0))
+        format!("{}{}{}", guarantee::of_input(&self.0), self.level(), guarantee::of_log(&self.0))
     }
 
     fn level(&self) -> String {
@@ -214,8 +217,9 @@ impl StreamPlan {
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match &self.0.input {
-            Input::Kafka(_) | Input::Http(_) => false,
-            Input::File(_) | Input::Stdin(_) => true,
+            Input::Kafka(_) | Input::Http(_) | Input::Mqtt(_) => false,
+            Input::File(file) => !file.is_followed,
+            Input::Memory(_) | Input::Stdin(_) => true,
             Input::Generate(input) => input.count.is_some(),
         }
     }
@@ -253,7 +257,9 @@ impl StreamPlan {
 
     /// What it reads and writes, for draining.
     pub(crate) fn link(&self) -> Link {
-        let mut link = Link { is_finite: self.is_finite(), ..Link::default() };
+        // Draining, a file that is followed ends where it ends now.
+        let is_finite = self.is_finite() || matches!(self.0.input, Input::File(_));
+        let mut link = Link { is_finite, ..Link::default() };
         if let Input::Kafka(input) = &self.0.input {
             link.reads = input.topics.iter().map(|topic| (topic.clone(), input.brokers.clone())).collect();
         }

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::extract::OtherCluster;
 use crate::kafka;
 use crate::lane::{Sink, TransactionalSinkFactory};
+use crate::task::gather::Gather;
 
 /// Where a consumer group begins on a topic for which it has no committed position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +113,8 @@ pub struct BatchLimits {
     pub max_concurrent_keys: usize,
     /// Wait this long for more records before a batch that is not full is committed.
     pub commit_interval: Duration,
+    /// Hold the outputs of each input partition until so many are there, and write them together. For stages without state.
+    pub gather: Option<Gather>,
 }
 
 impl Default for BatchLimits {
@@ -122,6 +125,7 @@ impl Default for BatchLimits {
             max_processing_time: Duration::from_secs(1),
             max_concurrent_keys: 64,
             commit_interval: Duration::ZERO,
+            gather: None,
         }
     }
 }
@@ -325,6 +329,12 @@ impl WorkerConfig {
         if self.batch.max_concurrent_keys == 0 {
             problems.push("max_concurrent_keys must be at least 1".to_owned());
         }
+        if self.batch.gather.is_some() && self.changelog_topic.is_some() {
+            problems.push(
+                "gather is for stages without state: a state that is committed must have its outputs with it"
+                    .to_owned(),
+            );
+        }
         if self.batch.max_bytes == Some(0) {
             problems.push("max_bytes must be at least 1".to_owned());
         }
@@ -394,6 +404,7 @@ pub fn owned_property(role: ClientRole, name: &str) -> Option<&'static str> {
         "compression.type" | "compression.codec" => "the compression key of the output sets it",
         "partitioner" => "keyed records must land where Java producers put them",
         "delivery.report.only.error" | "dr_cb" | "dr_msg_cb" => "every delivery is checked",
+        "statistics.interval.ms" => "nobody would read them, and they would pile up: /metrics has what is counted",
         // Names that librdkafka takes for others: which of two spellings wins would be left to chance.
         "queue.buffering.max.ms" => "set linger.ms",
         _ => return None,

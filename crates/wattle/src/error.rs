@@ -127,6 +127,8 @@ pub enum Error {
     Refused {
         /// Names topic, partition, size, the input record, and what to do.
         text: String,
+        /// Outputs that are larger than their topic takes, by their index, each with the reason: with a dead-letter topic what they were made from is put aside.
+        oversized: Vec<(usize, String)>,
     },
     /// An output that is no Kafka topic did not take a record.
     #[error("{text}")]
@@ -328,6 +330,18 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A source's broker and the stream do not agree, until somebody changes something.
+    #[error("{text}")]
+    SourceRefused {
+        /// Names the broker, what it said or sent, and what to do.
+        text: String,
+    },
+    /// Another client has taken the session of a source over.
+    #[error("{text}")]
+    SourceTaken {
+        /// Names the broker and the session, and what to do.
+        text: String,
+    },
     /// A bug, ours or the stage's: a thread panicked.
     #[error("{what} panicked: {message}. Nothing of its batch was committed; a restart repeats it")]
     Panic {
@@ -443,6 +457,8 @@ impl Error {
             Error::Log { trouble: LogTrouble::Damaged, .. } => "W0021",
             Error::Log { trouble: LogTrouble::Broken, .. } => "W0022",
             Error::Listen { .. } => "W0023",
+            Error::SourceRefused { .. } => "W0024",
+            Error::SourceTaken { .. } => "W0025",
             Error::PositionsTaken { .. } => "W0030",
             Error::Unfit { .. } => "W0031",
             Error::Sink { .. } => "W0032",

@@ -49,5 +49,6 @@ pub use stage::{
     Clock, Codec, FlechtwerkJson, FnTransformer, Invalid, Message, Next, OnInvalid, Output, Part, Raw, Sent,
     StageError, Stateful, StatefulTransformer, TimeToLive, Timer, Transformer, transformer,
 };
+pub use task::gather::{Gather, GroupFormat};
 pub use task::{dead_letter, failed_record};
 pub use worker::{Lag, Membership, Monitor, PartitionLag, Restore, States, Stop, Worker};

@@ -26,6 +26,8 @@ pub struct Metrics {
     /// When the batches that are not committed yet were taken.
     open: Mutex<BTreeMap<u64, Instant>>,
     opened: AtomicU64,
+    /// When the oldest record was taken that a lane holds for its group.
+    held: Mutex<BTreeMap<i32, Instant>>,
     /// The tasks of this process, and since when they start or run.
     tasks: Mutex<BTreeMap<i32, (Lifecycle, Instant)>>,
 }
@@ -64,6 +66,8 @@ pub struct Snapshot {
     pub commit_sum: Duration,
     /// How long ago the oldest batch was taken that is not committed yet.
     pub oldest_open: Option<Duration>,
+    /// How long ago the oldest record was taken that waits for others of its group.
+    pub oldest_held: Option<Duration>,
     /// Tasks that run in this process.
     pub running: usize,
     /// Tasks of this process that have not begun to run yet, and for how long.
@@ -90,6 +94,7 @@ impl Default for Metrics {
             commit_sum: AtomicU64::new(0),
             open: Mutex::default(),
             opened: AtomicU64::new(0),
+            held: Mutex::default(),
             tasks: Mutex::default(),
         }
     }
@@ -113,6 +118,15 @@ impl Metrics {
         let open = Open { metrics: self, id };
         open.set(Some(Instant::now()));
         open
+    }
+
+    /// Since when a lane holds records for their groups.
+    pub(crate) fn held(&self, lane: i32, since: Option<Instant>) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        match since {
+            Some(since) => drop(held.insert(lane, since)),
+            None => drop(held.remove(&lane)),
+        }
     }
 
     /// Where a task is.
@@ -143,6 +157,7 @@ impl Metrics {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let oldest = self.open.lock().unwrap_or_else(PoisonError::into_inner).values().min().map(Instant::elapsed);
+        let oldest_held = self.held.lock().unwrap_or_else(PoisonError::into_inner).values().min().map(Instant::elapsed);
         let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let starting = tasks.iter().filter(|(_, (state, _))| *state == Lifecycle::Starting);
         let starting: Vec<_> = starting.map(|(number, (_, since))| (*number, since.elapsed())).collect();
@@ -161,6 +176,7 @@ impl Metrics {
             commit_times: times.to_vec(),
             commit_sum: Duration::from_micros(self.commit_sum.load(Relaxed)),
             oldest_open: oldest,
+            oldest_held,
             running: tasks.len() - starting.len(),
             starting,
         }
@@ -217,6 +233,10 @@ mod tests {
         assert!(metrics.snapshot().oldest_open.expect("one is open") <= before + Duration::from_secs(1));
         drop(second);
         assert_eq!(metrics.snapshot().oldest_open, None);
+        metrics.held(2, Some(Instant::now()));
+        assert!(metrics.snapshot().oldest_held.is_some());
+        metrics.held(2, None);
+        assert_eq!(metrics.snapshot().oldest_held, None);
         metrics.task(3, Lifecycle::Starting);
         metrics.task(4, Lifecycle::Starting);
         metrics.task(4, Lifecycle::Running);

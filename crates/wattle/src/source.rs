@@ -9,7 +9,8 @@ use crate::kafka::Batch;
 use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::aside::AsideLog;
+use crate::task::aside::{Aside, AsideLog, Marks, put_aside};
+use crate::task::gather::{Bundle, Held};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::worker::Stop;
 
@@ -24,7 +25,7 @@ pub trait Source: Send {
     /// The names that `Record::topic` shows; `Batch::push` takes indexes into them.
     fn topics(&self) -> Vec<String>;
 
-    /// The first `records` records of the batch that was filled last are delivered, and committed where positions are: they are done with.
+    /// The first `records` records of the batch that was filled last and not empty are delivered, and committed where positions are: they are done with.
     ///
     /// # Errors
     /// Where the source cannot keep that.
@@ -59,19 +60,21 @@ pub trait Resume: Source {
     /// [`Error::Cursor`] where the source is not the one that the cursor was made from.
     fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error>;
 
-    /// The cursor behind the first `records` records of the batch that was filled last.
+    /// The cursor behind the first `records` records of the batch that was filled last and not empty.
     fn cursor(&self, records: usize) -> Vec<u8>;
 }
 
 /// Runs a source to its end, or until `stop`: fill, process, deliver, and again. Without a position that is committed with
 /// the outputs this is at least once: a restart begins at the source's beginning.
 ///
-/// Returns whether the source came to its end with everything delivered; after a stop, what was read and not processed yet
+/// `name` is the stream's, for logs. Returns whether the source came to its end with everything delivered; after a stop, what was read and not processed yet
 /// (at most a batch) is not delivered.
 ///
 /// # Errors
 /// Those of the source, the stage and the sink.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 pub fn run_source<T: Source + ?Sized, S: Transformer>(
+    name: &str,
     source: &mut T,
     stage: &mut S,
     sink: &mut dyn Sink,
@@ -80,9 +83,11 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    let deliver = |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
-    while_open(stage, stop, |stage| {
-        let ended = pump(source, stage, dead_letter_topic, limits, metrics, stop, deliver)?;
+    let mut deliver =
+        |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
+    while_open(name, stage, stop, |stage| {
+        let marks = &mut Marks::new();
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, marks, &mut deliver)?;
         Ok(ended == Ended::AtEnd)
     })
 }
@@ -102,9 +107,10 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
-    while_open(stage, stop, |stage| {
+    let name = &config.sink.name;
+    while_open(name, stage, stop, |stage| {
         let mut lane = SourceLane::connect(config, metrics)?;
-        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
 }
 
@@ -125,14 +131,16 @@ pub fn run_source_into<T: Resume + ?Sized, S: Transformer>(
     stop: &Stop,
 ) -> Result<bool, Error> {
     let place = (format!("{}:{}", cursor.source, cursor.topic).into(), cursor.partition);
-    while_open(stage, stop, |stage| {
+    while_open(name, stage, stop, |stage| {
         let mut lane = SinkLane::new(name, sink, place, metrics);
-        follow(&mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
     })
 }
 
 /// From the cursor that the lane finds to the end of the source, or until `stop`; once more from the cursor where the lane has to start again.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn follow<T: Resume + ?Sized, S: Transformer>(
+    name: &str,
     lane: &mut impl CursorLane,
     source: &mut T,
     stage: &S,
@@ -141,12 +149,20 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<bool, Error> {
+    let mut marks = Marks::new();
+    let mut before = None;
     while lane.start(stop)? {
+        // They are counted from the cursor.
+        if before != Some(lane.cursor().map(<[u8]>::to_vec)) {
+            marks = Marks::new();
+        }
         source.resume(lane.cursor())?;
-        let commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+        let mut commit = |source: &T, batch: &Batch, output: &mut Output, done| {
             lane.commit(batch, output, source.cursor(done), stop)
         };
-        match pump(source, stage, dead_letter_topic, limits, metrics, stop, commit)? {
+        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, &mut commit)?;
+        before = Some(lane.cursor().map(<[u8]>::to_vec));
+        match ended {
             Ended::AtEnd => return Ok(true),
             Ended::Stopped => return Ok(false),
             Ended::Undelivered => {}
@@ -155,19 +171,18 @@ fn follow<T: Resume + ?Sized, S: Transformer>(
     Ok(false)
 }
 
-/// Its name where there is no other.
-const SOURCE: &str = "the source";
 /// Longest time for a stage to close.
 const CLOSE: Duration = Duration::from_secs(10);
 
 fn while_open<S: Transformer>(
+    name: &str,
     stage: &mut S,
     stop: &Stop,
     work: impl FnOnce(&S) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
-    let Some(opened) = Opened::open(SOURCE, stage, stop)? else { return Ok(false) };
+    let Some(opened) = Opened::open(name, stage, stop)? else { return Ok(false) };
     let outcome = work(stage);
-    let closed = opened.close(SOURCE, stage, CLOSE);
+    let closed = opened.close(name, stage, CLOSE);
     outcome.and_then(|ended| closed.map(|()| ended))
 }
 
@@ -180,29 +195,38 @@ enum Ended {
     Undelivered,
 }
 
-/// `deliver` makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
-/// are done with them.
+/// Makes outputs durable, and returns the records that were refused there and went elsewhere; its last argument is how many records of the batch
+/// are done with them. `None`: they are not durable.
+type Deliver<'a, T> = dyn FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error> + 'a;
+
+/// Fills, processes and delivers, to the end of the source or until it is stopped. `marks` are on records by their number behind what is delivered.
+#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
 fn pump<T: Source + ?Sized, S: Transformer>(
+    name: &str,
     source: &mut T,
     stage: &S,
     dead_letter_topic: Option<&str>,
     limits: &BatchLimits,
     metrics: &Metrics,
     stop: &Stop,
-    mut deliver: impl FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error>,
+    marks: &mut Marks<usize>,
+    deliver: &mut Deliver<'_, T>,
 ) -> Result<Ended, Error> {
     let runtime = process::Runtime::new()?;
     let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
-    let mut log = AsideLog::default();
+    let topics = source.topics();
+    let mut held = limits.gather.as_ref().map(|gather| Held::of_source(gather, dead_letter_topic, &topics));
+    let mut writer = Writer { name, deliver, metrics, log: AsideLog::default(), last: 0 };
     // What was processed is worth delivering: a stop takes effect where a batch is cut.
     let never = Stop::new();
-    let mut batch = Batch::new(source.topics());
+    let mut batch = Batch::new(topics);
     let mut output = Output::default();
     let replays = source.replays();
     let stopped = || stop.is_stopped() && replays;
     while !stopped() {
         batch.clear();
         let fill = source.fill(&mut batch, limits)?;
+        marks.apply(&mut batch, |_, index| index);
         let mut from = 0;
         while from < batch.len() {
             if stopped() {
@@ -211,28 +235,132 @@ fn pump<T: Source + ?Sized, S: Transformer>(
             output.clear();
             let _open = metrics.open();
             let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
-            let Done { until, mut aside, .. } = done.expect("nobody can stop it");
-            let mut dead_letters = aside.dead_letters.count;
-            let mut messages = output.len() - dead_letters;
-            let started = Instant::now();
-            let Some(refused) = deliver(source, &batch, &mut output, until)? else { return Ok(Ended::Undelivered) };
-            for RefusedRecord { source, reason } in refused {
-                messages -= output.iter().filter(|message| message.source == source).count();
-                dead_letters += 1;
-                aside.dead_letters.add(&batch.get(source), &reason);
+            let Done { until, aside, .. } = done.expect("nobody can stop it");
+            let written = if let Some(held) = &mut held {
+                let free = held.take(&batch, from..until, &output, aside);
+                writer.write_groups(source, held, free)?
+            } else {
+                let (records, dead_letters) = (until - from, aside.dead_letters.count);
+                let part = Part { batch: &batch, output: &mut output, aside, records, dead_letters };
+                match writer.write(source, part, until) {
+                    Err(error) if put_aside(&error, &output, &mut batch, dead_letter_topic) => {
+                        tracing::debug!("{name}: runs again with a record put aside: {error}");
+                        marks.keep(&batch, from, |index| index - from);
+                        continue;
+                    }
+                    written => written?,
+                }
+            };
+            if !written {
+                return Ok(Ended::Undelivered);
             }
-            metrics.batch(until - from, messages, dead_letters, started.elapsed());
-            metrics.skipped(aside.skipped.count);
-            log.note(SOURCE, aside);
-            source.delivered(until)?;
+            marks.rename(|number: usize| number.checked_sub(until - from));
             from = until;
+            writer.last = until;
+        }
+        if let Some(held) = &mut held {
+            let at_end = fill == Fill::End && !stop.is_stopped();
+            if at_end {
+                held.end_all()
+            } else {
+                held.end_old(usize::MAX)
+            }
+            if !writer.write_groups(source, held, writer.last)? {
+                return Ok(Ended::Undelivered);
+            }
         }
         match fill {
             Fill::More => {}
-            Fill::Wait(time) => stop.wait(time),
+            Fill::Wait(time) => {
+                if !writer.rest(source, held.as_mut(), time, stop)? {
+                    return Ok(Ended::Undelivered);
+                }
+            }
             Fill::End if !replays && stop.is_stopped() => break,
             Fill::End => return Ok(Ended::AtEnd),
         }
     }
     Ok(Ended::Stopped)
+}
+
+/// The lane of a source, for the metrics.
+const LANE: i32 = 0;
+
+/// Delivers, and says so.
+struct Writer<'a, T: ?Sized> {
+    name: &'a str,
+    deliver: &'a mut Deliver<'a, T>,
+    metrics: &'a Metrics,
+    log: AsideLog,
+    /// How many records the last batch had that had any.
+    last: usize,
+}
+
+/// What is delivered at once.
+struct Part<'a> {
+    batch: &'a Batch,
+    output: &'a mut Output,
+    aside: Aside,
+    records: usize,
+    dead_letters: usize,
+}
+
+impl<T: Source + ?Sized> Writer<'_, T> {
+    /// Behind it the first `until` records of the batch that was filled are done with. Returns false where `deliver` has returned `None`.
+    fn write(&mut self, source: &mut T, part: Part<'_>, until: usize) -> Result<bool, Error> {
+        let Part { batch, output, mut aside, records, mut dead_letters } = part;
+        let mut messages = output.len() - dead_letters;
+        let started = Instant::now();
+        let Some(refused) = (self.deliver)(source, batch, output, until)? else { return Ok(false) };
+        for RefusedRecord { source, reason } in refused {
+            messages -= output.iter().filter(|message| message.source == source).count();
+            dead_letters += 1;
+            aside.dead_letters.add(&batch.get(source), &reason);
+        }
+        self.metrics.batch(records, messages, dead_letters, started.elapsed());
+        self.metrics.skipped(aside.skipped.count);
+        self.log.note(self.name, aside);
+        source.delivered(until)?;
+        Ok(true)
+    }
+
+    /// The same for what has come out of groups.
+    fn write_groups(&mut self, source: &mut T, held: &mut Held, until: usize) -> Result<bool, Error> {
+        self.metrics.held(LANE, held.since());
+        let (records, dead_letters) = (held.records(), held.dead_letters());
+        if records == 0 {
+            return Ok(true);
+        }
+        let _open = self.metrics.open();
+        let aside = std::mem::take(&mut held.aside);
+        let Bundle { batch, output } = &mut held.ready;
+        let written = self.write(source, Part { batch, output, aside, records, dead_letters }, until)?;
+        held.committed();
+        Ok(written)
+    }
+
+    /// Waits; groups end meanwhile.
+    fn rest(&mut self, source: &mut T, held: Option<&mut Held>, time: Duration, stop: &Stop) -> Result<bool, Error> {
+        let started = Instant::now();
+        if let Some(held) = held {
+            while let Some(due) = held.due_in().filter(|due| *due < time.saturating_sub(started.elapsed())) {
+                stop.wait(due);
+                if stop.is_stopped() {
+                    return Ok(true);
+                }
+                held.end_old(usize::MAX);
+                if !self.write_groups(source, held, self.last)? {
+                    return Ok(false);
+                }
+            }
+        }
+        stop.wait(time.saturating_sub(started.elapsed()));
+        Ok(true)
+    }
+}
+
+impl<T: ?Sized> Drop for Writer<'_, T> {
+    fn drop(&mut self) {
+        self.metrics.held(LANE, None);
+    }
 }

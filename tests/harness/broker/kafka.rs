@@ -48,7 +48,7 @@ struct Node {
     pid: Mutex<Option<u32>>,
 }
 
-/// Of both nodes. Short sessions and short back-offs: a fault's consequences come in seconds.
+/// Of both nodes. Everybody may do everything, until a test takes a right away. Short sessions and short back-offs: a fault's consequences come in seconds.
 const SETTINGS: &str = "\
 group.min.session.timeout.ms=1000
 group.consumer.min.session.timeout.ms=1000
@@ -60,6 +60,8 @@ log.cleaner.backoff.ms=500
 log.cleaner.dedupe.buffer.size=4194304
 log.initial.task.delay.ms=500
 broker.session.timeout.ms=3000
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=true
 broker.heartbeat.interval.ms=100
 ";
 

@@ -108,9 +108,14 @@ impl Broker {
         self.server.proxy()
     }
 
+    /// What only a Kafka can do, if it is one.
+    pub(crate) fn as_kafka(&self) -> Option<&Kafka> {
+        self.server.as_kafka()
+    }
+
     /// For promises whose list says that they are Kafka's.
     pub(crate) fn kafka(&self) -> &Kafka {
-        self.server.as_kafka().expect("its promise is listed for Kafka only")
+        self.as_kafka().expect("its promise is listed for Kafka only")
     }
 
     /// For promises whose list says that they are the embedded broker's: its hooks and its clock.

@@ -4,11 +4,12 @@ use wattle_broker::ApiKey::{Fetch, FindCoordinator, Heartbeat, InitProducerId, J
 use wattle_broker::{ApiKey, Code, Hook, On};
 
 use super::{Copy, Ends, GoesOn, HASTY, LATE, Outcome, RECORDS, all};
+use crate::harness::ledger::assert_counts_of;
 use crate::harness::load::Load;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
-use crate::promises::state::{assert_counts_of, start_at};
+use crate::promises::state::start_at;
 
 /// Whom the request is about.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,7 @@ const CASES: &[Case] = &[
     (OffsetFetch, Group, "denied", |on| on.refuse(Code::GroupAuthorizationFailed), DENIED),
     (JoinGroup, Group, "loading", |on| on.refuse(Code::CoordinatorLoadInProgress), GoesOn),
     (JoinGroup, Group, "unknown", |on| on.refuse(Code::UnknownMemberId), GoesOn),
+    (JoinGroup, Group, "denied", |on| on.refuse(Code::GroupAuthorizationFailed), DENIED),
     (SyncGroup, Group, "again", |on| on.refuse(Code::RebalanceInProgress), GoesOn),
     (SyncGroup, Group, "lost", |on| on.drop_answer(), GoesOn),
 ];

@@ -73,7 +73,10 @@ pub fn run_cases(mut plan: Plan) -> Vec<CaseEnd> {
 fn driver(stream: StreamPlan) -> StageDriver<Chain> {
     let mut stream = stream.into_stream();
     let dead_letters = stream.error_output.take().map(|errors| errors.topic.value);
-    let driver = StageDriver::new(stream.chain());
+    let mut driver = StageDriver::new(stream.chain());
+    if let Some(gather) = stream.batch.gather {
+        driver = driver.gather(gather);
+    }
     match dead_letters {
         Some(topic) => driver.dead_letter_topic(topic),
         None => driver,

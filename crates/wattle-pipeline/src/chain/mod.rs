@@ -12,7 +12,7 @@ mod target;
 pub(crate) use compile::mask;
 pub(crate) use json::check as check_json;
 pub(crate) use key::Key;
-pub(crate) use processor::{Processor, read};
+pub(crate) use processor::{Item, Processor, read};
 pub(crate) use route::Route;
 pub(crate) use run::{Chain, Values};
 

@@ -2,11 +2,19 @@
 
 use vrl::path::{OwnedTargetPath, OwnedValuePath, PathPrefix, parse_target_path};
 use vrl::prelude::Value;
-use wattle::StageError;
+use wattle::{Gather, StageError};
 
 use super::compile::{Access, Script};
 use super::target::RecordTarget;
-use crate::yaml::{Field, Map};
+use crate::spec;
+use crate::yaml::{Field, Given, Map};
+
+/// An entry of `processors`.
+pub(crate) enum Item {
+    Processor(Box<Processor>),
+    /// It is no step of the chain: it gathers what comes out of it.
+    Batch(Given<Gather>),
+}
 
 /// A processor, ready to run.
 pub(crate) struct Processor {
@@ -39,13 +47,15 @@ enum Kind {
     Vrl,
     Filter,
     Split,
+    Batch,
     Json(&'static str),
 }
 
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 6] = [
     ("vrl", Kind::Vrl),
     ("filter", Kind::Filter),
     ("split", Kind::Split),
+    ("batch", Kind::Batch),
     ("json_to_arrow", Kind::Json("json_to_arrow")),
     ("arrow_to_json", Kind::Json("arrow_to_json")),
 ];
@@ -63,9 +73,9 @@ impl Processor {
 }
 
 /// Reads and compiles one entry of `processors`. `text` is the file's.
-pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
+pub(crate) fn read(item: &Field, text: &str) -> Option<Item> {
     let mut map = Map::of(item)?;
-    let kind = map.required("type", "a processor needs a type: vrl, filter or split")?.word(&KINDS)?;
+    let kind = map.required("type", "a processor needs a type: vrl, filter, split or batch")?.word(&KINDS)?;
     let step = match kind {
         Kind::Vrl => {
             let field = map.required("statement", "a vrl processor needs a statement: a VRL program");
@@ -77,6 +87,12 @@ pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
         }
         Kind::Split => Some(Step::Split(map.get("field").map_or(Some(OwnedValuePath::root()), |field| path(&field))?)),
         Kind::Json(kind) => Some(Step::Json(json(kind, &mut map))),
+        Kind::Batch => {
+            let gather = spec::read_gather(item, &mut map);
+            map.get("name").and_then(|field| field.name());
+            map.finish();
+            return Some(Item::Batch(gather));
+        }
     };
     let called = map.get("name").and_then(|field| field.name());
     map.finish();
@@ -85,7 +101,7 @@ pub(crate) fn read(item: &Field, text: &str) -> Option<Processor> {
     let name = called.map_or_else(|| name.to_owned(), |called| format!("{name} {called}"));
     let mut processor = Processor { step, name: String::new() };
     processor.name = format!("{name} ({})", processor.type_name());
-    Some(processor)
+    Some(Item::Processor(Box::new(processor)))
 }
 
 fn condition(field: &Field, text: &str) -> Option<Script> {

@@ -7,11 +7,18 @@ use std::task::{Context, Poll, Waker};
 
 use wattle::{Header, Offset, Output, Record, Transformer};
 
-use super::{Chain, Route, Values, read};
+use super::{Chain, Item, Processor, Route, Values, read};
 use crate::problem::Report;
-use crate::yaml::{Format, Map, parse};
+use crate::yaml::{Field, Format, Map, parse};
 
 /// A chain of `vrl: PROGRAM` and `filter: CONDITION`.
+fn step(item: &Field, text: &str) -> Option<Processor> {
+    match read(item, text)? {
+        Item::Processor(processor) => Some(*processor),
+        Item::Batch(_) => panic!("no step of a chain"),
+    }
+}
+
 fn chain(processors: &[(&str, &str)]) -> Chain {
     let mut text = String::from("processors:\n");
     for (kind, program) in processors {
@@ -22,7 +29,7 @@ fn chain(processors: &[(&str, &str)]) -> Chain {
     let root = parse(&text, Format::Yaml, &report).unwrap();
     let items =
         Map::root(&root, &report).unwrap().get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
-    let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();
+    let processors: Vec<_> = items.iter().filter_map(|item| step(item, &text)).collect();
     if let Some(problems) = report.into_problems("test".into()) {
         panic!("{problems}");
     }
@@ -158,6 +165,37 @@ fn of_members_with_one_name_the_last_wins() {
 }
 
 #[test]
+fn members_that_come_late_or_change_their_type_are_kept() {
+    let chain = vrl(".seen = true");
+    for (value, expected) in [
+        ("{\"id\":1,\"u\":null}", "{\"id\":1,\"seen\":true,\"u\":null}"),
+        ("{\"id\":2,\"u\":\"x\"}", "{\"id\":2,\"seen\":true,\"u\":\"x\"}"),
+        ("{\"id\":3}", "{\"id\":3,\"seen\":true}"),
+        ("{\"id\":\"4\",\"late\":7,\"u\":1.5}", "{\"id\":\"4\",\"late\":7,\"seen\":true,\"u\":1.5}"),
+    ] {
+        assert_eq!(value_of(&chain, value).unwrap(), expected);
+    }
+}
+
+#[test]
+fn names_of_members_keep_their_case() {
+    let chain = vrl(".x = .userId\n.y = .b\n.z = .userid");
+    let value = "{\"B\":2,\"b\":1,\"userId\":5}";
+    assert_eq!(value_of(&chain, value).unwrap(), "{\"B\":2,\"b\":1,\"userId\":5,\"x\":5,\"y\":1,\"z\":null}");
+}
+
+#[test]
+fn a_day_of_a_zone_begins_where_its_clocks_say() {
+    let day = |instant: &str| {
+        let program = format!(". = format_timestamp!(t'{instant}', \"%Y-%m-%d %H:%M\", timezone: \"America/Denver\")");
+        value_of(&vrl(&program), "{}").unwrap()
+    };
+    // The clocks go forward at 09:00Z on 10 March.
+    let days = ["2024-03-10T06:30:00Z", "2024-03-10T07:30:00Z", "2024-03-11T06:30:00Z"].map(day);
+    assert_eq!(days, ["\"2024-03-09 23:30\"", "\"2024-03-10 00:30\"", "\"2024-03-11 00:30\""]);
+}
+
+#[test]
 fn any_json_value_is_a_record() {
     for value in ["1", "\"x\"", "[1,2]", "true"] {
         assert_eq!(value_of(&vrl(". = {\"v\": .}"), value).unwrap(), format!("{{\"v\":{value}}}"));
@@ -280,7 +318,7 @@ fn steps(processors: &str, routes: &[&str]) -> Chain {
     let root = parse(&text, Format::Yaml, &report).unwrap();
     let mut map = Map::root(&root, &report).unwrap();
     let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
-    let processors: Vec<_> = items.iter().filter_map(|item| read(item, &text)).collect();
+    let processors: Vec<_> = items.iter().filter_map(|item| step(item, &text)).collect();
     let topics = map.get("topics").unwrap().names();
     let routes = map.get("routes").unwrap().list().unwrap();
     let routes: Vec<_> = routes.iter().filter_map(|route| Route::named(route, topics.clone(), &text)).collect();

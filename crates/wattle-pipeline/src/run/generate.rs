@@ -14,15 +14,31 @@ pub(super) struct GenerateSource {
     before: u64,
 }
 
-/// The cursor's record in the changelog.
+/// The cursor's record in the changelog, of a source whose records are numbered.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Made {
+pub(super) struct Made {
     version: u32,
-    records: u64,
+    pub(super) records: u64,
 }
 
 const VERSION: u32 = 1;
+
+impl Made {
+    /// Reads what [`Made::encode`] wrote for this kind of source.
+    pub(super) fn decode(cursor: &[u8], source: &str) -> Result<Self, Error> {
+        let made: Option<Made> = serde_json::from_slice(cursor).ok();
+        made.filter(|made| made.version == VERSION).ok_or_else(|| Error::Cursor {
+            text: format!(
+                "the cursor of {source} cannot be read: it is none of version {VERSION}. Use the version of wattle that wrote it, or a newer one"
+            ),
+        })
+    }
+
+    pub(super) fn encode(records: u64) -> Vec<u8> {
+        serde_json::to_vec(&Made { version: VERSION, records }).expect("numbers have a JSON form")
+    }
+}
 
 impl GenerateSource {
     pub(super) fn new(input: GenerateInput) -> Self {
@@ -54,23 +70,12 @@ impl Source for GenerateSource {
 
 impl Resume for GenerateSource {
     fn resume(&mut self, cursor: Option<&[u8]>) -> Result<(), Error> {
-        let Some(bytes) = cursor else {
-            self.made = 0;
-            return Ok(());
-        };
-        let made: Option<Made> = serde_json::from_slice(bytes).ok();
-        let made = made.filter(|made| made.version == VERSION).ok_or_else(|| Error::Cursor {
-            text: format!(
-                "the cursor of generate cannot be read: it is none of version {VERSION}. Use the version of wattle that wrote it, or a newer one"
-            ),
-        })?;
-        self.made = made.records;
+        self.made = cursor.map_or(Ok(0), |cursor| Made::decode(cursor, "generate").map(|made| made.records))?;
         Ok(())
     }
 
     fn cursor(&self, records: usize) -> Vec<u8> {
-        let made = Made { version: VERSION, records: self.before + records as u64 };
-        serde_json::to_vec(&made).expect("numbers have a JSON form")
+        Made::encode(self.before + records as u64)
     }
 }
 

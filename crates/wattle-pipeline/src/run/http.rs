@@ -1,7 +1,7 @@
 //! The endpoint of an `http` input: a request is answered when its records are safe, or told why they are not taken.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_ENCODING, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -141,8 +141,7 @@ fn with(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
 
 /// The records of a body, all or none. Whitespace around them is not theirs.
 fn envelope(format: HttpFormat, body: &[u8]) -> Result<Envelope, String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut envelope = Envelope::new(i64::try_from(now.as_millis()).ok());
+    let mut envelope = Envelope::now();
     match format {
         HttpFormat::Json => {
             check_json(body).map_err(|error| error.to_string())?;

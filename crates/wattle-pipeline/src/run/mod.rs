@@ -1,11 +1,12 @@
 //! A plan that runs: one thread a stream, one that passes on requests to stop, and, while draining, one that watches.
 
-mod cursor;
 mod drain;
 mod file;
 mod generate;
 mod health;
 mod http;
+mod memory;
+mod mqtt;
 mod outside;
 mod part;
 mod post;
@@ -116,7 +117,8 @@ pub enum Outcome {
 pub fn start(plan: Plan, options: RunOptions) -> Result<Running, Error> {
     let check = plan.health;
     let links = plan.streams.iter().map(crate::plan::StreamPlan::link).collect();
-    let jobs = plan.streams.into_iter().map(stream::prepare).collect::<Result<Vec<_>, _>>()?;
+    let jobs =
+        plan.streams.into_iter().map(|plan| stream::prepare(plan, options.drain)).collect::<Result<Vec<_>, _>>()?;
     let streams: Vec<_> = jobs.iter().map(stream::Job::handle).collect();
     let health = check.map(|check| Health::start(check, &streams)).transpose()?;
     let mut threads = Vec::new();

@@ -93,9 +93,11 @@ impl<T: Target> Sink for OutsideSink<T> {
         refused.dedup_by_key(|refused| refused.source);
         let mut letters = Output::default();
         for message in &failed {
+            letters.made_from(message.source);
             letters.send((*message).into());
         }
         for Refused { source, reason } in &refused {
+            letters.made_from(*source);
             letters.send(dead_letter(
                 &batch.get(*source),
                 &dead.topic,
@@ -103,6 +105,6 @@ impl<T: Target> Sink for OutsideSink<T> {
             ));
         }
         self.condition.refused(refused.len());
-        dead.sink.deliver(batch, &letters, stop)
+        dead.sink.deliver_letters(batch, letters, stop)
     }
 }

@@ -62,9 +62,9 @@ fn write(text: &mut String, samples: &[Sample<'_>]) -> fmt::Result {
     }
     let help = "Offsets between the group's committed positions and the ends of its topics; missing while the brokers do not tell.";
     values(text, samples, "wattle_lag", gauge, help, |s| s.stream.lag().map(|lag| lag as f64))?;
-    let help = "Time since the oldest batch was taken that is not committed; 0 where there is none.";
+    let help = "Time since the oldest record was taken that is not committed, also of those that a batch processor holds; 0 where there is none.";
     values(text, samples, "wattle_frontier_age_seconds", gauge, help, |s| {
-        Some(s.snapshot.oldest_open.unwrap_or_default().as_secs_f64())
+        Some(s.snapshot.oldest_open.max(s.snapshot.oldest_held).unwrap_or_default().as_secs_f64())
     })?;
     head(text, "wattle_tasks", gauge, "Input partitions that this process has.")?;
     for Sample { id, snapshot, .. } in samples {

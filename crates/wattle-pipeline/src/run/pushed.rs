@@ -6,20 +6,30 @@ use std::time::Duration;
 use wattle::{Error, Stop};
 use wattle_wal::Log;
 
+use super::mqtt::{self, BrokerPart, Subscriber};
+use super::part::Part;
 use super::push::{Ended, Intake, LogSource, Queue, QueueSource, open};
 use super::{http, stdin};
 use crate::http::Server;
 use crate::spec::{Durability, Input};
 
-/// Time for requests in hand to be answered at the end.
+/// Time for who waits to be answered at the end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A source with who pushes to it.
 pub(super) struct Pushed {
     /// Goes first: who waits is told then.
     pub(super) source: PushedSource,
-    /// From when it takes records on.
-    server: Arc<Mutex<Option<Server>>>,
+    entrance: Entrance,
+    part: Option<Arc<dyn Part>>,
+}
+
+/// Where records come in, from when they are taken on.
+type Entrance = Arc<Mutex<Option<Entered>>>;
+
+enum Entered {
+    Http(Server),
+    Mqtt(Subscriber),
 }
 
 pub(super) enum PushedSource {
@@ -35,32 +45,46 @@ impl Pushed {
     pub(super) fn open(id: &str, input: &Input, durability: Option<&Durability>, stop: &Stop) -> Result<Self, Error> {
         let (name, most) = match input {
             Input::Http(input) => (input.path.clone(), input.max_waiting),
+            Input::Mqtt(input) => ("mqtt".to_owned(), input.receive_maximum.into()),
             _ => (input.type_name().to_owned(), 1),
         };
-        let (ended, server) = (Ended::default(), Arc::default());
+        let (ended, entrance) = (Ended::default(), Entrance::default());
+        let broker = match input {
+            Input::Mqtt(input) => Some(Arc::new(BrokerPart::new(input.broker()))),
+            _ => None,
+        };
+        let part = broker.clone().map(|part| part as Arc<dyn Part>);
+        let doors = |intake| doors(id, input, intake, ended.clone(), stop, &entrance, broker);
         let source = match durability {
             Some(durability) => {
                 let log = open(id, durability)?;
                 let mut source = LogSource::new(log.clone(), name, ended.clone())?;
-                source.when_ready(doors(id, input, Intake::Log(Arc::downgrade(&log)), ended, stop, &server));
+                source.when_ready(doors(Intake::Log(Arc::downgrade(&log))));
                 PushedSource::Logged(source, log)
             }
             None => {
                 let queue = Queue::new(most);
                 let source = QueueSource::new(queue.clone(), name, ended.clone(), stop.clone());
-                doors(id, input, Intake::Queue(queue), ended, stop, &server)()?;
+                doors(Intake::Queue(queue))()?;
                 PushedSource::Once(source)
             }
         };
-        Ok(Pushed { source, server })
+        Ok(Pushed { source, entrance, part })
+    }
+
+    /// What of it can be in trouble.
+    pub(super) fn part(&self) -> Option<Arc<dyn Part>> {
+        self.part.clone()
     }
 
     /// Takes nothing more, and answers who waits.
     pub(super) fn close(self) {
-        let Pushed { source, server } = self;
+        let Pushed { source, entrance, part: _ } = self;
         drop(source);
-        if let Some(server) = server.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            server.stop(GRACE);
+        match entrance.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(Entered::Http(server)) => server.stop(GRACE),
+            Some(Entered::Mqtt(subscriber)) => subscriber.stop(GRACE),
+            None => {}
         }
     }
 }
@@ -74,19 +98,23 @@ fn doors(
     intake: Intake,
     ended: Ended,
     stop: &Stop,
-    server: &Arc<Mutex<Option<Server>>>,
+    entrance: &Entrance,
+    broker: Option<Arc<BrokerPart>>,
 ) -> Doors {
-    let id = id.to_owned();
-    match input {
-        Input::Http(input) => {
-            let (input, server) = ((**input).clone(), server.clone());
-            Box::new(move || {
-                *server.lock().unwrap_or_else(PoisonError::into_inner) = Some(http::listen(&id, input, intake)?);
-                Ok(())
-            })
+    let (id, stop, entrance) = (id.to_owned(), stop.clone(), entrance.clone());
+    let enter = move |entered| *entrance.lock().unwrap_or_else(PoisonError::into_inner) = Some(entered);
+    match (input, broker) {
+        (Input::Http(input), _) => {
+            let input = (**input).clone();
+            Box::new(move || http::listen(&id, input, intake).map(|server| enter(Entered::Http(server))))
         }
-        Input::Stdin(input) => {
-            let (format, stop) = (input.format, stop.clone());
+        (Input::Mqtt(input), Some(broker)) => {
+            let input = (**input).clone();
+            let subscribe = move || mqtt::subscribe(&id, input, intake, ended, stop, broker);
+            Box::new(move || subscribe().map(|subscriber| enter(Entered::Mqtt(subscriber))))
+        }
+        (Input::Stdin(input), _) => {
+            let format = input.format;
             Box::new(move || stdin::start(&id, format, intake, ended, stop))
         }
         _ => unreachable!("other inputs are read"),

@@ -131,8 +131,10 @@ impl Retry {
                 Err(Refusal::Later { reason, after }) => (reason, after),
             };
             times += 1;
-            let wait = after.map_or(pause, |after| after.clamp(FIRST, LONGEST_ASKED));
-            if self.policy.count.is_some_and(|count| times > count) || begin.elapsed() + wait > self.policy.timeout {
+            let left = self.policy.timeout.saturating_sub(begin.elapsed());
+            // Asked for more time than is left, it gets what is left, and one more attempt.
+            let wait = after.map_or(pause, |after| after.clamp(FIRST, LONGEST_ASKED).min(left.max(FIRST)));
+            if self.policy.count.is_some_and(|count| times > count) || wait > left {
                 break Written::GivenUp(format!(
                     "{reason}; given up after {times} attempts in {:.1} s",
                     begin.elapsed().as_secs_f64()
@@ -283,8 +285,14 @@ mod tests {
 
     #[test]
     fn an_output_that_asks_for_time_gets_it() {
-        let (_, retry) = policy(None, Duration::from_secs(5));
-        let asked = || Err(Refusal::Later { reason: "429".to_owned(), after: Some(Duration::from_secs(60)) });
+        let (_, retry) = policy(None, Duration::from_millis(300));
+        let mut attempts = 0;
+        let begin = Instant::now();
+        let asked = || {
+            attempts += 1;
+            Err(Refusal::Later { reason: "429".to_owned(), after: Some(Duration::from_secs(60)) })
+        };
         assert!(matches!(retry.run(&Stop::new(), asked), Written::GivenUp(_)), "that is longer than the policy allows");
+        assert!(attempts == 2 && begin.elapsed() >= Duration::from_millis(290), "it gets the time that is left");
     }
 }

@@ -1,11 +1,11 @@
 //! The standard input: a thread of its own reads lines, and waits with the next ones until those are safe.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use wattle::{Error, Stop};
 
-use super::push::{Ended, Envelope, Intake, Refusal};
+use super::push::{Ended, Envelope, Failure, Intake, Refusal};
 use super::spawn;
 use crate::spec::StdinFormat;
 
@@ -26,7 +26,7 @@ pub(super) fn start(stream: &str, format: StdinFormat, intake: Intake, ended: En
             hand_on(BufReader::with_capacity(CHUNK, io::stdin().lock()), format, put)
         });
         // It is set here alone.
-        ended.set(outcome).unwrap_or_default();
+        ended.set(outcome.map_err(Failure::Io)).unwrap_or_default();
     };
     spawn("wattle-stdin".to_owned(), body).map(drop)
 }
@@ -39,8 +39,7 @@ fn hand_on(
 ) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut envelope = Envelope::new(i64::try_from(now.as_millis()).ok());
+        let mut envelope = Envelope::now();
         let mut more = true;
         // The first one is waited for.
         while more && (envelope.records() == 0 || (envelope.byte_len() < CHUNK && input.buffer().contains(&b'\n'))) {

@@ -14,6 +14,7 @@ use wattle_wal::Log;
 
 use super::file::{FileSource, check_regular};
 use super::generate::GenerateSource;
+use super::memory::MemorySource;
 use super::outside::{DeadLetters, OutsideSink, Target};
 use super::post::Post;
 use super::push::{LogPart, LogSource};
@@ -51,6 +52,8 @@ struct SourceBody {
     dead_letter_topic: Option<String>,
     limits: BatchLimits,
     metrics: Arc<Metrics>,
+    /// An input that would go on ends where it ends now.
+    drain: bool,
 }
 
 enum SourceDelivery {
@@ -61,7 +64,7 @@ enum SourceDelivery {
 }
 
 /// Nothing connects yet.
-pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
+pub(super) fn prepare(plan: StreamPlan, drain: bool) -> Result<Job, Error> {
     let mut stream = plan.into_stream();
     let chain = stream.chain();
     let Stream { id, input, output, error_output, durability, mut batch, grace_period, .. } = stream;
@@ -72,7 +75,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
     }
     let transactional = output.kafka().is_some_and(KafkaOutput::is_exactly_once);
     let condition = Condition::new(&id, name(&output));
-    let outgoing = Outgoing { id: &id, replays: input.replays(), error: error_output, condition: &condition };
+    let outgoing = Outgoing { id: &id, replays: input.has_places(), error: error_output, condition: &condition };
     let (body, watch) = match input {
         Input::Kafka(input) => {
             let mut config = worker_config(*input, output, outgoing);
@@ -95,6 +98,7 @@ pub(super) fn prepare(plan: StreamPlan) -> Result<Job, Error> {
                 dead_letter_topic: error_topic,
                 limits: batch,
                 metrics: metrics.clone(),
+                drain,
             };
             (Body::Source(Box::new(source)), Watch::Source(metrics))
         }
@@ -334,12 +338,15 @@ impl SourceBody {
         let stop = &handle.0.stop;
         let place = place(&self.input, self.durability.is_some());
         let result = if self.input.replays() {
-            if let (Input::File(file), false) = (&self.input, self.delivery.is_at_least_once()) {
+            if let Input::File(file) = &self.input
+                && (file.is_followed || !self.delivery.is_at_least_once())
+            {
                 check_regular(&file.path)?;
             }
-            self.resume(&mut *open(&self.input)?, stop)
+            self.resume(&mut *open(&self.input, self.drain)?, stop)
         } else {
             let mut pushed = Pushed::open(&self.id, &self.input, self.durability.as_ref(), stop)?;
+            pushed.part().into_iter().for_each(|part| handle.watch_part(part));
             let result = match &mut pushed.source {
                 PushedSource::Once(source) => self.once(source, stop),
                 PushedSource::Logged(source, log) => {
@@ -365,7 +372,7 @@ impl SourceBody {
     fn once<T: Source + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
         let SourceDelivery::AtLeastOnce(sink) = &self.delivery else { unreachable!("exactly once needs a log") };
         let (errors, mut sink) = (self.dead_letter_topic.as_deref(), sink()?);
-        run_source(source, &mut self.chain, &mut *sink, errors, &self.limits, &self.metrics, stop)
+        run_source(&self.id, source, &mut self.chain, &mut *sink, errors, &self.limits, &self.metrics, stop)
     }
 
     fn resume<T: Resume + ?Sized>(&mut self, source: &mut T, stop: &Stop) -> Result<bool, Error> {
@@ -402,10 +409,11 @@ impl SourceDelivery {
 }
 
 /// A source that can be read again.
-fn open(input: &Input) -> Result<Box<dyn Resume>, Error> {
+fn open(input: &Input, drain: bool) -> Result<Box<dyn Resume>, Error> {
     Ok(match input {
-        Input::File(file) => Box::new(FileSource::open(&file.path)?),
+        Input::File(file) => Box::new(FileSource::open(file, drain)?),
         Input::Generate(input) => Box::new(GenerateSource::new(input.clone())),
+        Input::Memory(input) => Box::new(MemorySource::new(input.clone())),
         _ => unreachable!("a kafka input has a worker, others are pushed to"),
     })
 }
@@ -439,6 +447,7 @@ mod tests {
             dead_letter_topic: None,
             limits: BatchLimits::default(),
             metrics: metrics.clone(),
+            drain: false,
         };
         let handle = StreamHandle::new(
             "made-up".to_owned(),

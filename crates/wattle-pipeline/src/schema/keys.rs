@@ -1,8 +1,8 @@
 //! Every map of a pipeline file, with its keys as an editor shows them.
 
 use super::Form::{
-    Bool, Count, Duration, DurationOrMap, Free, FreeJson, Json, List, Map as AMap, Names, NamesOrMaps, Number, Size,
-    Text, TextOrMap, Word,
+    Bool, Count, Duration, DurationOrMap, Free, FreeJson, Json, JsonList, List, Map as AMap, Names, NamesOrMaps,
+    Number, Size, Text, TextOrMap, Word,
 };
 use super::common::{
     BROKERS, CLIENT, CLIENT_ID, CODEC, JSON_KEYS, KAFKA_KEYS, NAME, RETRY_COUNT, RETRY_FOR, SECURITY, SYNC, TOPIC_EXPR,
@@ -54,7 +54,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("output", AMap, "Where records go."),
             Key::new("outputs", List, "In place of output: Kafka outputs, each of which gets every record, in one transaction."),
             Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
-            Key::new("durability", AMap, "A write-ahead log, for inputs that cannot be read again: http and stdin."),
+            Key::new("durability", AMap, "A write-ahead log, for inputs that cannot be read again: http, mqtt and stdin."),
             Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
             Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words."),
             Key::new("grace_period", Duration, "Time for a clean stop. Kafka inputs only.").default("30s"),
@@ -117,10 +117,14 @@ pub(super) const MAPS: &[Map] = &[
     Map { kind: "*.codec(json)", doc: "JSON.", keys: &[] },
     Map {
         kind: "streams.input(file)",
-        doc: "A file with one JSON value a line.",
+        doc: "A file with one JSON value a line, or with rows of CSV.",
         keys: &[
             Key::new("path", Text, "The file, relative to the pipeline file."),
-            Key::new("input_type", AMap, "Another form of path."),
+            Key::new("format", Word(&["lines", "csv"]), "Each line is a JSON value, or each row is an object of strings.").default("lines"),
+            Key::new("mode", Word(&["whole", "tail"]), "To its end, or on and on, when it grows or another one takes its name.").default("whole"),
+            Key::new("delimiter", Text, "Between the fields of a row of CSV: one ASCII character.").default(","),
+            Key::new("columns", Names, "The names of the columns of CSV without a header line. Left out, the first row has them."),
+            Key::new("input_type", AMap, "Another form of path and format."),
             NAME,
             CODEC,
         ],
@@ -131,6 +135,11 @@ pub(super) const MAPS: &[Map] = &[
         keys: &[Key::new("path", Text, "The file, relative to the pipeline file.").required()],
     },
     Map {
+        kind: "streams.input(file).input_type(csv)",
+        doc: "Rows of CSV.",
+        keys: &[Key::new("path", Text, "The file, relative to the pipeline file.").required()],
+    },
+    Map {
         kind: "streams.input(generate)",
         doc: "Records that are made up.",
         keys: &[
@@ -138,6 +147,15 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("interval", Duration, "Time between two batches. Without it records come as fast as they can be written."),
             Key::new("count", Count, "Records until the stream is done. Without it it is endless."),
             Key::new("batch_size", Count, "Records of a batch."),
+            NAME,
+            CODEC,
+        ],
+    },
+    Map {
+        kind: "streams.input(memory)",
+        doc: "Messages that the file gives, once and in order.",
+        keys: &[
+            Key::new("messages", JsonList, "The values of the records: each a string as it is, or a map or list, which becomes JSON.").required(),
             NAME,
             CODEC,
         ],
@@ -169,6 +187,27 @@ pub(super) const MAPS: &[Map] = &[
         keys: &[
             Key::new("username", Text, "The user.").required(),
             Key::new("password", Text, "The password; take it from the environment: ${VAR}.").required(),
+        ],
+    },
+    Map {
+        kind: "streams.input(mqtt)",
+        doc: "A subscriber of an MQTT 5 broker: a message is acknowledged when it is safe.",
+        keys: &[
+            Key::new("host", Text, "The broker's name or address.").required(),
+            Key::new("port", Count, "Its port.").default("1883"),
+            Key::new("client_id", Text, "The broker keeps the session under it. It stays the same over restarts, and is another one for each process.")
+                .required(),
+            Key::new("topics", Names, "Topics, or filters: + stands for one level, # for all below; $share/GROUP/FILTER divides the messages among processes.")
+                .required(),
+            Key::new("qos", Word(&["0", "1", "2"]), "What is asked for: with 1 and 2 nothing is lost, with 0 messages can be.").default("1"),
+            Key::new("username", Text, "The user."),
+            Key::new("password", Text, "The password; take it from the environment: ${VAR}."),
+            Key::new("keep_alive", Count, "Seconds between two signs of life.").default("60"),
+            Key::new("session_expiry", Duration, "For how long the broker keeps messages while the process is away.").default("168h"),
+            Key::new("receive_maximum", Count, "Messages that may be on their way, not acknowledged.").default("500"),
+            Key::new("clean_session", Bool, "Only false: the broker has to keep what is not acknowledged.").default("false"),
+            NAME,
+            CODEC,
         ],
     },
     Map {
@@ -231,6 +270,18 @@ pub(super) const MAPS: &[Map] = &[
         kind: "streams.pipeline.processors(split)",
         doc: "Makes a record of each item of a list.",
         keys: &[Key::new("field", Text, "Where the list is, as in .items; without it the value is the list."), NAME],
+    },
+    Map {
+        kind: "streams.pipeline.processors(batch)",
+        doc: "Holds the records of each input partition until so many are there, and writes them together. The last processor.",
+        keys: &[
+            Key::new("count", Count, "So many records are written together.").required(),
+            Key::new("bytes", Size, "A group ends with so many bytes, too.").default("512KiB"),
+            Key::new("interval", Duration, "A group ends so long after its first record, full or not.").default("1s"),
+            Key::new("timeout_ms", Count, "The same as interval, in milliseconds: ArkFlow's key."),
+            Key::new("format", Word(&["records", "array"]), "records: each as it is, in one transaction. array: one record, a JSON array of their values.").default("records"),
+            NAME,
+        ],
     },
     Map { kind: "streams.pipeline.processors(json_to_arrow)", doc: "The value has to be JSON.", keys: JSON_KEYS },
     Map { kind: "streams.pipeline.processors(arrow_to_json)", doc: "The value has to be JSON.", keys: JSON_KEYS },

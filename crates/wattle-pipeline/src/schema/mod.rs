@@ -40,6 +40,8 @@ enum Form {
     Names,
     /// A text, or a map or list that becomes JSON.
     Json,
+    /// A list of such values.
+    JsonList,
     /// A map whose keys are in a table.
     Map,
     /// A list of such maps.
@@ -155,6 +157,7 @@ fn property(place: &str, key: &Key) -> Value {
         Form::Word(words) => or_variable(json!({"enum": words_of(words)})),
         Form::Names => json!({"anyOf": [{"type": "string"}, {"type": "array", "items": text, "minItems": 1}]}),
         Form::Json => json!({}),
+        Form::JsonList => json!({"type": "array"}),
         Form::Map => json!({"anyOf": [at(&child), {"type": "null"}]}),
         Form::List => json!({"type": ["array", "null"], "items": at(&child)}),
         Form::TextOrMap => json!({"anyOf": [text, at(&child)]}),

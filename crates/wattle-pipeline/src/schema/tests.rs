@@ -74,6 +74,7 @@ fn expected(form: Form) -> Vec<BTreeSet<&'static str>> {
         Form::Word(_) => one("word"),
         Form::Names | Form::NamesOrMaps => one("names"),
         Form::Json => vec![BTreeSet::from(["text", "json"])],
+        Form::JsonList => vec![BTreeSet::from(["list", "text", "json"])],
         Form::Map => one("map"),
         Form::List => vec![BTreeSet::from(["list", "map"])],
         Form::TextOrMap => vec![BTreeSet::from(["text", "map"])],

@@ -1,13 +1,13 @@
 //! The `input` of a stream.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_problem};
 
 use super::common::{self, Common};
-use super::pushed::{self, HttpInput, StdinInput};
-use super::{Surroundings, kafka};
+use super::file_input::{self, FileInput};
+use super::pushed::{self, HttpInput, MqttInput, StdinInput};
+use super::{Surroundings, kafka, mqtt};
 use crate::yaml::{Field, Given, Map, render_json};
 
 pub(crate) enum Input {
@@ -15,7 +15,9 @@ pub(crate) enum Input {
     Kafka(Box<KafkaInput>),
     File(FileInput),
     Generate(GenerateInput),
+    Memory(MemoryInput),
     Http(Box<HttpInput>),
+    Mqtt(Box<MqttInput>),
     Stdin(StdinInput),
 }
 
@@ -34,13 +36,6 @@ pub(crate) struct KafkaInput {
     pub(crate) client: ClientProperties,
 }
 
-pub(crate) struct FileInput {
-    /// As the pipeline file says it.
-    pub(crate) name: String,
-    /// Where it is, seen from the working directory.
-    pub(crate) path: PathBuf,
-}
-
 #[derive(Clone)]
 pub(crate) struct GenerateInput {
     /// The value of every record.
@@ -48,6 +43,12 @@ pub(crate) struct GenerateInput {
     pub(crate) interval: Option<Duration>,
     pub(crate) count: Option<u64>,
     pub(crate) batch_size: Option<u64>,
+}
+
+#[derive(Clone)]
+pub(crate) struct MemoryInput {
+    /// The values of its records.
+    pub(crate) messages: Vec<Vec<u8>>,
 }
 
 impl Input {
@@ -73,23 +74,30 @@ impl Input {
             Input::Kafka(_) => "kafka",
             Input::File(_) => "file",
             Input::Generate(_) => "generate",
+            Input::Memory(_) => "memory",
             Input::Http(_) => "http",
+            Input::Mqtt(_) => "mqtt",
             Input::Stdin(_) => "stdin",
         }
     }
 
     /// In a sentence: `a file input`.
     pub(crate) fn with_article(&self) -> String {
-        let article = if matches!(self, Input::Http(_)) { "an" } else { "a" };
+        let article = if matches!(self, Input::Http(_) | Input::Mqtt(_)) { "an" } else { "a" };
         format!("{article} {} input", self.type_name())
     }
 
     /// Whether what was read can be read again.
     pub(crate) fn replays(&self) -> bool {
         match self {
-            Input::Kafka(_) | Input::File(_) | Input::Generate(_) => true,
-            Input::Http(_) | Input::Stdin(_) => false,
+            Input::Kafka(_) | Input::File(_) | Input::Generate(_) | Input::Memory(_) => true,
+            Input::Http(_) | Input::Mqtt(_) | Input::Stdin(_) => false,
         }
+    }
+
+    /// Whether the place of a record (topic, partition, offset) stays its own: a file that replaces another one has the same lines again.
+    pub(crate) fn has_places(&self) -> bool {
+        self.replays() && !matches!(self, Input::File(file) if file.is_followed)
     }
 }
 
@@ -98,7 +106,9 @@ enum Kind {
     Kafka,
     File,
     Generate,
+    Memory,
     Http,
+    Mqtt,
     Stdin,
 }
 
@@ -108,17 +118,23 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Input,
         ("kafka", Kind::Kafka),
         ("file", Kind::File),
         ("generate", Kind::Generate),
+        ("memory", Kind::Memory),
         ("http", Kind::Http),
+        ("mqtt", Kind::Mqtt),
         ("stdin", Kind::Stdin),
     ];
-    let input =
-        match map.required("type", "an input needs a type: kafka, file, generate, http or stdin")?.word(&kinds)? {
-            Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
-            Kind::File => Input::File(file(&mut map, surroundings)),
-            Kind::Generate => Input::Generate(generate(&mut map)),
-            Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
-            Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
-        };
+    let input = match map
+        .required("type", "an input needs a type: kafka, file, generate, memory, http, mqtt or stdin")?
+        .word(&kinds)?
+    {
+        Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
+        Kind::File => Input::File(file_input::read(&mut map, surroundings)),
+        Kind::Generate => Input::Generate(generate(&mut map)),
+        Kind::Memory => Input::Memory(memory(&mut map)),
+        Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
+        Kind::Mqtt => Input::Mqtt(Box::new(mqtt::read(&mut map))),
+        Kind::Stdin => Input::Stdin(pushed::stdin(&mut map, field)),
+    };
     let common = common::read(&mut map);
     map.finish();
     Some((input, common))
@@ -159,26 +175,6 @@ fn topics(field: &Field) -> Vec<String> {
     kafka::topics(field).into_iter().map(|topic| topic.value).collect()
 }
 
-fn file(map: &mut Map, surroundings: &Surroundings) -> FileInput {
-    let name = match map.get("input_type") {
-        Some(field) => input_type(&field),
-        None => map.required("path", NO_PATH).and_then(|field| field.name()),
-    };
-    let name = name.unwrap_or_default();
-    FileInput { path: surroundings.folder.join(&name), name }
-}
-
-const NO_PATH: &str = "a file input needs the path of a file with one JSON value a line";
-
-/// `input_type: {type: json, path: PATH}`, another form of `path: PATH`.
-fn input_type(field: &Field) -> Option<String> {
-    let mut map = Map::of(field)?;
-    map.required("type", "needs type: json")?.word(&[("json", ())])?;
-    let path = map.required("path", NO_PATH).and_then(|field| field.name());
-    map.finish();
-    path
-}
-
 fn generate(map: &mut Map) -> GenerateInput {
     let context = map.required("context", "a generate input needs a context: the value of its records");
     let value = context.and_then(|field| if field.is_structure() { render_json(&field) } else { field.string() });
@@ -195,4 +191,12 @@ fn generate(map: &mut Map) -> GenerateInput {
         count: map.get("count").and_then(|field| field.count()),
         batch_size: map.get("batch_size").and_then(|field| field.count()),
     }
+}
+
+/// Each message is a string as it is, or a map or list, which becomes JSON.
+fn memory(map: &mut Map) -> MemoryInput {
+    let messages = map.required("messages", "a memory input needs a list of messages: the values of its records");
+    let message = |field: &Field| if field.is_structure() { render_json(field) } else { field.string() };
+    let messages = messages.and_then(|field| field.list()).unwrap_or_default();
+    MemoryInput { messages: messages.iter().filter_map(message).map(String::into_bytes).collect() }
 }

@@ -4,12 +4,15 @@
 mod batch;
 mod common;
 mod durability;
+mod file_input;
 mod file_output;
+mod gather;
 mod health;
 mod http_output;
 mod input;
 mod kafka;
 mod logging;
+mod mqtt;
 mod output;
 mod pushed;
 mod retry;
@@ -24,17 +27,19 @@ use std::time::Duration;
 
 use common::Common;
 pub(crate) use durability::Durability;
+pub(crate) use file_input::{CsvFormat, FileFormat, FileInput};
 pub(crate) use file_output::FileOutput;
+pub(crate) use gather::read as read_gather;
 pub(crate) use health::{HealthCheck, METRICS};
 pub(crate) use http_output::{Body, HttpOutput, KEY};
-pub(crate) use input::{GenerateInput, Input, KafkaInput};
+pub(crate) use input::{GenerateInput, Input, KafkaInput, MemoryInput};
 pub use kafka::EMBEDDED;
 pub use logging::Logging;
 pub(crate) use output::{ErrorOutput, KafkaOutput, Output};
-pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, StdinFormat};
+pub(crate) use pushed::{Authorization, HttpFormat, HttpInput, MqttInput, StdinFormat};
 pub(crate) use retry::RetryPolicy;
 pub(crate) use sql::{ColumnSpec, Database as SqlDatabase, Kind, Mode as SqlMode, SqlOutput};
-use wattle::BatchLimits;
+use wattle::{BatchLimits, GroupFormat};
 
 use crate::cases::{self, Case};
 use crate::chain::{self, Chain, Processor, Route, Values};
@@ -77,11 +82,11 @@ impl Stream {
         let joins = match &self.output {
             Output::Http(output) => output.joins(),
             Output::File(_) => true,
-            _ => false,
+            _ => self.batch.gather.as_ref().is_some_and(|gather| gather.format == GroupFormat::Array),
         };
         let values = match &self.input {
             _ if self.is_json || joins => Values::Json,
-            Input::File(_) => Values::Json,
+            Input::File(file) if file.format == FileFormat::Lines => Values::Json,
             Input::Stdin(input) if input.format == StdinFormat::Lines => Values::Json,
             _ => Values::Any,
         };
@@ -132,6 +137,7 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
+    rules::check_health(&streams, health.as_ref(), report);
     let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
     File { cases, streams, logging, health }
 }
@@ -140,7 +146,8 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let mut map = Map::of(item)?;
     let id = map.get("id").and_then(|field| id(&field)).unwrap_or_else(|| item.given(format!("stream-{index}")));
     let input = map.required("input", "a stream needs an input").and_then(|field| input::read(&field, surroundings));
-    let processors = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
+    let items = map.get_filled("pipeline").map(|field| pipeline(&field, surroundings)).unwrap_or_default();
+    let (processors, gather) = gather::take(items, report);
     let output = output(&mut map, surroundings);
     let error_output = map.get("error_output");
     let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
@@ -161,7 +168,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let error_output = error_output.and_then(|f| output::read_error_output(&f, output.as_ref(), surroundings));
     let (Some(input), Some(output)) = (input, output) else { return None };
     let common = [input_common, output_common].map(Option::unwrap_or_default);
-    let stream = Stream {
+    let mut stream = Stream {
         id,
         input,
         processors,
@@ -174,6 +181,10 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
         names: common.map(|common| common.name),
     };
     rules::check(&stream, report);
+    if let Some(given) = gather {
+        gather::check(&given, &stream, report);
+        stream.batch.gather = Some(gather::limits(given, &stream.output));
+    }
     Some(stream)
 }
 
@@ -198,7 +209,7 @@ fn id(field: &Field) -> Option<Given<String>> {
     Some(field.given(id))
 }
 
-fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<Processor> {
+fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<chain::Item> {
     let Some(mut map) = Map::of(field) else { return Vec::new() };
     if let Some(field) = map.get("thread_num")
         && field.count().is_some_and(|threads| threads > 1)

@@ -1,6 +1,7 @@
-//! Inputs that records are pushed to, and that cannot be read a second time: `http` and `stdin`.
+//! Inputs that records are pushed to, and that cannot be read a second time: `http`, `mqtt` (which is read in `mqtt`) and `stdin`.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -35,6 +36,34 @@ pub(crate) enum HttpFormat {
     Json,
     /// Each line of the body is one.
     Lines,
+}
+
+/// A subscriber of an MQTT 5 broker.
+#[derive(Clone)]
+pub(crate) struct MqttInput {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) client_id: Given<String>,
+    /// Topics, or filters with `+` and `#`.
+    pub(crate) topics: Vec<String>,
+    /// What is asked for: 0, 1 or 2.
+    pub(crate) qos: u8,
+    pub(crate) username: Option<String>,
+    /// A secret.
+    pub(crate) password: Option<String>,
+    /// Seconds.
+    pub(crate) keep_alive: u16,
+    /// For how long the broker keeps the session while we are away.
+    pub(crate) session_expiry: Duration,
+    /// Messages that may be on their way, not acknowledged.
+    pub(crate) receive_maximum: u16,
+}
+
+impl MqttInput {
+    /// For messages.
+    pub(crate) fn broker(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
 }
 
 pub(crate) struct StdinInput {

@@ -3,7 +3,7 @@
 use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, topic_problem};
 
 use super::kafka::{EMBEDDED, same_brokers};
-use super::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
+use super::{ErrorOutput, HealthCheck, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
 use crate::problem::Report;
 use crate::yaml::Given;
 
@@ -296,20 +296,49 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
     }
 }
 
+/// An address is that of a stream or of the health checks.
+pub(super) fn check_health(streams: &[Stream], health: Option<&HealthCheck>, report: &Report) {
+    for stream in streams {
+        if let (Some(mine), Some(health)) = (address(stream), health)
+            && mine.value == health.address
+        {
+            let text =
+                format!("stream {} and health_check listen at the same address; give each its own", stream.id.value);
+            add(report, mine, text);
+        }
+    }
+}
+
+/// Where it listens, where that is a certain port.
+fn address(stream: &Stream) -> Option<&Given<String>> {
+    match &stream.input {
+        Input::Http(input) => Some(&input.address).filter(|address| !address.value.ends_with(":0")),
+        _ => None,
+    }
+}
+
 /// What only one stream can have: an address, the standard input, the folder of a log.
 fn shared(stream: &Stream, earlier: &[Stream], report: &Report) {
     let id = &stream.id.value;
-    let address = |stream: &Stream| match &stream.input {
-        Input::Http(input) => Some(input.address.clone()).filter(|address| !address.value.ends_with(":0")),
-        _ => None,
-    };
     for other in earlier {
         let name = &other.id.value;
         if let (Some(mine), Some(theirs)) = (address(stream), address(other))
             && mine.value == theirs.value
             && !mine.value.is_empty()
         {
-            add(report, &mine, format!("streams {name} and {id} listen at the same address; give each its own"));
+            add(report, mine, format!("streams {name} and {id} listen at the same address; give each its own"));
+        }
+        if let (Input::Mqtt(mine), Input::Mqtt(theirs)) = (&stream.input, &other.input)
+            && mine.broker() == theirs.broker()
+            && mine.client_id.value == theirs.client_id.value
+            && !mine.client_id.value.is_empty()
+        {
+            let text = "and would take each other's session; give each its own";
+            add(
+                report,
+                &mine.client_id,
+                format!("streams {name} and {id} have the same client_id at one broker {text}"),
+            );
         }
         if let (Input::Stdin(mine), Input::Stdin(_)) = (&stream.input, &other.input) {
             add(

@@ -4,7 +4,7 @@ use crate::support::{KAFKA_IN, KAFKA_OUT, accepted, problems, refuses, stream};
 
 /// Types that are ArkFlow's alone, by their place.
 const TYPES: &[(&str, &[&str])] = &[
-    ("input", &["memory", "mqtt", "multiple_inputs", "nats", "pulsar", "redis", "sql", "modbus", "websocket"]),
+    ("input", &["multiple_inputs", "nats", "pulsar", "redis", "sql", "modbus", "websocket"]),
     ("output", &["influxdb", "mongodb", "mqtt", "nats", "pulsar", "redis", "s3", "pgvector", "milvus", "qdrant"]),
     ("buffer", &["tumbling_window", "sliding_window", "session_window", "join"]),
     (
@@ -13,7 +13,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ),
     ("input.codec", &["protobuf", "debezium_json", "schema_registry"]),
     ("output.codec", &["protobuf", "debezium_json", "schema_registry"]),
-    ("input.input_type", &["avro", "arrow", "csv", "parquet"]),
+    ("input.input_type", &["avro", "arrow", "parquet"]),
 ];
 
 #[test]

@@ -81,3 +81,27 @@ fn tests_are_checked_like_everything_else() {
     let ends = run_cases(plan);
     assert!(ends[0].differences.is_empty() && ends[0].file == beside, "{ends:?}");
 }
+
+#[test]
+fn groups_of_a_test_end_by_count_and_with_the_test() {
+    let arrays = |output: &str, test: &str| {
+        let batch = "{type: filter, condition: 'int!(.n) != 3'}, {type: batch, count: 2, format: array}";
+        let stream = stream(KAFKA_IN, output);
+        let errors = "    error_output: {type: kafka, topic: dead}\n";
+        run_cases(accepted(&format!(
+            "{stream}    pipeline: {{processors: [{batch}]}}\n{errors}tests:\n  - {{name: t, {test}}}\n"
+        )))
+    };
+    let input = "input: [{key: k, timestamp: 5, value: {n: 1}}, {value: {n: 3}}, {value: {}, offset: 3}, {key: k, timestamp: 4, value: {n: 2}}, {value: {n: 4}}]";
+    let first = "{key: k, timestamp: 5, value: [{n: 1}, {n: 2}]}";
+    let ends =
+        arrays(KAFKA_OUT, &format!("{input}, output: [{first}, {{topic: dead, value: {{}}}}, {{value: [{{n: 4}}]}}]"));
+    assert_eq!(ends[0].differences, [""; 0]);
+    // Records of all outputs count as one.
+    let two = stream(KAFKA_IN, KAFKA_OUT)
+        .replace("output: {type: kafka, topic: b}", "outputs: [{type: kafka, topic: b}, {type: kafka, topic: c}]");
+    let batch = "    pipeline: {processors: [{type: batch, count: 2, format: array}]}\n";
+    let test = "tests:\n  - {name: t, input: [{value: 1}, {value: 2}], output: [{topic: b, value: [1, 2]}, {topic: c, value: [1, 2]}]}\n";
+    let ends = run_cases(accepted(&format!("{two}{batch}{test}")));
+    assert_eq!(ends[0].differences, [""; 0]);
+}

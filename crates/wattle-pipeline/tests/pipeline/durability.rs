@@ -148,6 +148,9 @@ fn streams_do_not_share_what_only_one_can_have() {
     accepted(&two(&http(1, "a"), &http(2, "b")));
     accepted(&two(&http(0, "a"), &http(0, "b")));
     refuses(&two(&http(1, "a"), &http(1, "b")), &["streams[1].input.address", "listen at the same address"]);
+    let health = "health_check: {address: \"h:2\"}\n";
+    let text = health.to_owned() + &two(&http(1, "a"), &http(2, "b"));
+    refuses(&text, &["streams[1].input.address", "and health_check listen at the same address"]);
     refuses(&two(&http(1, "a"), &http(2, "a")), &["streams[1].durability.path", "the same write-ahead log"]);
     let stdin = "input: {type: stdin}";
     refuses(&two(stdin, stdin), &["streams[1].input", "stdin"]);

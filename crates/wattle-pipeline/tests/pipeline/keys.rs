@@ -156,6 +156,8 @@ fn client_properties_that_are_ours_are_refused_with_the_reason() {
     refuses(&stream(&input, KAFKA_OUT), &["input.client.isolation.level", "aborted transactions must never be read"]);
     let output = format!("{KAFKA_OUT}, client: {{acks: 1, linger.ms: 5}}");
     refuses(&stream(KAFKA_IN, &output), &["output.client.acks", "the acks key"]);
+    let output = format!("{KAFKA_OUT}, client: {{statistics.interval.ms: 1000}}");
+    refuses(&stream(KAFKA_IN, &output), &["output.client.statistics.interval.ms", "nobody would read them"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Programs are compiled by the plan.
 
-use crate::support::{accepted, problems, refuses};
+use crate::support::{KAFKA_IN, accepted, problems, refuses, stream};
 
 fn with(processors: &str) -> String {
     format!(
@@ -99,4 +99,41 @@ fn the_predecessors_conversions_are_accepted() {
     accepted(&step("type: json_to_arrow, value_field: __value__, fields_to_include: [a, b]"));
     accepted(&step("type: arrow_to_json, fields_to_include: [a]"));
     refuses(&step("type: json_to_arrow, value_field: data"), &["value_field", "remove value_field"]);
+}
+
+#[test]
+fn batch_is_taken_as_arkflow_writes_it_and_stands_last() {
+    let batch = |keys: &str| with(&format!("        - {{type: batch{keys}}}\n"));
+    accepted(&batch(", count: 10, timeout_ms: 500"));
+    accepted(&batch(", name: x, count: 10, interval: 5s, bytes: 1MiB, format: array"));
+    let plan = accepted(&batch(", count: 10")).to_string();
+    assert!(plan.contains("generate → batch → drop"), "{plan}");
+    for (keys, parts) in [
+        ("", &["processors[0].count", "a batch needs a count"][..]),
+        (", count: 0", &["processors[0].count", "from 1 on"]),
+        (", count: 100001", &["processors[0].count", "at most 100000"]),
+        (", count: 1, interval: 1s, timeout_ms: 5", &["processors[0].timeout_ms", "interval"]),
+        (", count: 1, interval: 0s", &["processors[0].interval", "longer than nothing"]),
+        (", count: 1, format: lines", &["processors[0].format"]),
+        (", count: 1, size: 5", &["processors[0].size", "unknown key"]),
+    ] {
+        refuses(&batch(keys), parts);
+    }
+    let filter = "        - {type: filter, condition: 'true'}\n";
+    let one = "        - {type: batch, count: 1}\n";
+    refuses(&with(&format!("{one}{filter}")), &["processors[0]", "the last processor", "move it to the end"]);
+    refuses(&with(&format!("{filter}{one}{one}")), &["processors[2]", "second batch", "processors[1] (line 7)"]);
+}
+
+#[test]
+fn batch_holds_only_what_can_be_read_again_and_makes_no_lists_of_rows() {
+    let pipeline = |keys: &str| format!("    pipeline: {{processors: [{{type: batch, count: 5{keys}}}]}}\n");
+    for input in ["type: stdin", "type: http, address: '127.0.0.1:0', path: /x"] {
+        let text = stream(input, "type: drop") + &pipeline("");
+        refuses(&text, &["processors[0]", "cannot read again", "durability: {path: FOLDER}"]);
+        accepted(&format!("{text}    durability: {{path: wal}}\n"));
+    }
+    let sql = "type: sql, output_type: {type: sqlite, path: a.db}, table_name: t";
+    accepted(&(stream(KAFKA_IN, sql) + &pipeline("")));
+    refuses(&(stream(KAFKA_IN, sql) + &pipeline(", format: array")), &["processors[0].format", "an sql output"]);
 }

@@ -92,3 +92,57 @@ fn a_stream_that_fails_stops_the_others() {
     assert!(matches!(ends[0].outcome, Outcome::Stopped));
     assert!(failure(&ends[1]).contains("in.jsonl:1"));
 }
+
+/// The lines of the only file in `out`.
+fn written(folder: &Path) -> Vec<String> {
+    let files: Vec<_> = std::fs::read_dir(folder.join("out")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let texts: String = files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    std::fs::remove_dir_all(folder.join("out")).unwrap();
+    texts.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn groups_of_a_file_end_by_count_by_time_and_with_the_file() {
+    let folder = folder("groups", b"1\n2\n3\n4\n5\n");
+    let stream = |input: &str, batch: &str| {
+        let output = "output: {type: file, path: out/x.jsonl}";
+        format!(
+            "streams: [{{input: {{{input}}}, {output}, pipeline: {{processors: [{{type: batch, format: array, {batch}}}]}}}}]"
+        )
+    };
+    for records in 1..6 {
+        let text = stream("type: file, path: in.jsonl", "count: 2, interval: 1h")
+            .replace("streams: [{", &format!("streams: [{{batch: {{max_poll_records: {records}}}, "));
+        let ends = run(&folder, &text);
+        assert!(matches!(ends[0].outcome, Outcome::Done));
+        assert_eq!((ends[0].snapshot.records, ends[0].snapshot.messages, ends[0].snapshot.oldest_held), (5, 3, None));
+        assert_eq!(written(&folder), ["[1,2]", "[3,4]", "[5]"], "batches of {records}");
+    }
+    // The next record comes in an hour.
+    let stop = Stop::new();
+    let running =
+        start(&folder, &stream("type: generate, context: '7', interval: 1h", "count: 2, interval: 100ms"), &stop);
+    let handle = running.streams()[0].clone();
+    while handle.snapshot().records == 0 {
+        assert!(!handle.is_done());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stop.stop();
+    assert!(matches!(running.wait()[0].outcome, Outcome::Stopped));
+    assert_eq!(written(&folder), ["[7]"]);
+    // A stop writes nothing that is held.
+    let stop = Stop::new();
+    let running =
+        start(&folder, &stream("type: generate, context: '7', interval: 1h", "count: 2, interval: 1h"), &stop);
+    let handle = running.streams()[0].clone();
+    while handle.snapshot().oldest_held.is_none() {
+        assert!(!handle.is_done());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stop.stop();
+    assert_eq!(running.wait()[0].snapshot.messages, 0);
+}

@@ -161,6 +161,7 @@ impl CursorLane for SourceLane<'_> {
         cursor: Vec<u8>,
         stop: &Stop,
     ) -> Result<Option<Vec<RefusedRecord>>, Error> {
+        self.target.check_sizes(output, batch)?;
         let key = self.config.cursor.key();
         let record = Message::to(&*self.target.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
         output.send(record);

@@ -122,6 +122,7 @@ impl TransactionalSink for ClusterSink {
         output: &mut Output,
         moves: &[(Place, String)],
     ) -> Result<Vec<RefusedRecord>, SinkFailure> {
+        self.target.check_sizes(output, batch).map_err(SinkFailure::Fatal)?;
         let Some((id, mut producer)) = self.producer.take() else {
             return Err(SinkFailure::Unknown("the positions are not open".to_owned()));
         };

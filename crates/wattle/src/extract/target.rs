@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::config::ClientProperties;
 use crate::error::Error;
 use crate::kafka::{Admin, Batch, Changelog, Failure, Producer, ProducerConfig};
-use crate::lane::{KafkaSinkConfig, refusal};
+use crate::lane::{KafkaSinkConfig, check_sizes, refusal};
 use crate::stage::Output;
 use crate::worker::{Limits, check_topics, check_transaction_timeout};
 
@@ -16,6 +16,7 @@ pub(crate) struct Target {
     pub(crate) timeout: Duration,
     admin: Admin,
     producer: ProducerConfig,
+    limits: Limits,
 }
 
 impl Target {
@@ -37,16 +38,17 @@ impl Target {
             topic: format!("{transactional_id}-changelog"),
         };
         admin.ensure_changelog(&changelog.topic, partitions, None, &ClientProperties::new())?;
+        let limits = Limits::of(&admin, &sink.output_topics);
         let producer = ProducerConfig {
             name: sink.name.clone(),
             brokers: sink.brokers.clone(),
             acks: sink.acks.clone(),
             compression: sink.compression,
             properties: sink.properties.clone(),
-            batch_size: Limits::of(&admin, &sink.output_topics).batch_size,
+            batch_size: limits.batch_size,
             transaction: None,
         };
-        Ok(Target { changelog, timeout, admin, producer })
+        Ok(Target { changelog, timeout, admin, producer, limits })
     }
 
     /// Refuses a task without a partition of the changelog: its inputs have grown, and the changelog has not.
@@ -66,6 +68,11 @@ impl Target {
     pub(crate) fn producer(&self, transactional_id: &str) -> Result<Producer, Error> {
         let transaction = Some((transactional_id.to_owned(), self.timeout));
         Producer::new(&ProducerConfig { transaction, ..self.producer.clone() })
+    }
+
+    /// Refuses outputs that are known to be too large before they are sent.
+    pub(crate) fn check_sizes(&self, output: &Output, batch: &Batch) -> Result<(), Error> {
+        check_sizes(output, batch, self.producer.compression, None, &self.limits)
     }
 
     /// A failure for good, in an operator's words.

@@ -94,7 +94,7 @@ impl Changelog {
                     apply(Offset(message.offset()), message.key().unwrap_or_default(), message.payload())?;
                     last = Instant::now();
                 }
-                Some(Err(error)) => tolerated(error).map_err(|error| self.failed(partition, error))?,
+                Some(Err(error)) => tolerated(error).map_err(|error| self.lost(partition, error))?,
                 None => {
                     let position = self.position(&reader, &place)?.filter(|position| position.0 >= end);
                     if position.is_some() {
@@ -150,11 +150,24 @@ impl Changelog {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("allow.auto.create.topics", "false")
-            .set("auto.offset.reset", "earliest")
+            // What was read so far would be older than the first record that is left: nothing may go on there.
+            .set("auto.offset.reset", "error")
             // The position passes the marker at the end with the answer to one fetch more, which the broker would hold back for 500 ms.
             .set("fetch.wait.max.ms", "10")
             .set("isolation.level", isolation);
         BaseConsumer::from_config_and_context(&config, LogGate::new(&self.name)).map_err(client::refused)
+    }
+
+    fn lost(&self, partition: i32, source: Error) -> WattleError {
+        if !source.is_out_of_range() {
+            return self.failed(partition, source);
+        }
+        let what = format!(
+            "{}: records of {}/{partition} were deleted while they were read, and without them it does not tell what is committed. A restart \
+             reads what is left",
+            self.name, self.topic
+        );
+        WattleError::Kafka { what, source }
     }
 
     fn failed(&self, partition: i32, source: Error) -> WattleError {

@@ -1,5 +1,6 @@
 //! Records as they are read: a [`Batch`] holds the bytes of many in one allocation, a [`Record`] is a view of one.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::position::Offset;
@@ -50,8 +51,24 @@ struct Entry {
     key: Option<Range<usize>>,
     value: Option<Range<usize>>,
     headers: Vec<Header>,
-    /// Why the record cannot be given to a stage as it is.
-    unreadable: Option<&'static str>,
+    mark: Mark,
+}
+
+/// What is to become of a record in place of being processed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mark {
+    /// Why no stage may have it.
+    pub(crate) refused: Option<Refused>,
+    /// Whether its dead letter goes without what is long.
+    pub(crate) is_cut: bool,
+}
+
+/// Why a record is not processed.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    pub(crate) reason: Cow<'static, str>,
+    /// What has refused it, where it was not the source.
+    pub(crate) stage: Option<&'static str>,
 }
 
 /// Bytes of names and values.
@@ -78,20 +95,24 @@ impl Batch {
             key,
             value,
             headers: record.headers.to_vec(),
-            unreadable: None,
+            mark: Mark::default(),
         });
         self.header_bytes += header_bytes(record.headers);
     }
 
-    /// Says of the record that was added last that no stage may have it, and why.
-    pub(crate) fn mark_unreadable(&mut self, reason: &'static str) {
+    /// Says of the record that was added last that no stage may have it, and why: it is one that cannot be processed.
+    pub fn refuse_last(&mut self, reason: impl Into<Cow<'static, str>>) {
         if let Some(entry) = self.entries.last_mut() {
-            entry.unreadable = Some(reason);
+            entry.mark.refused = Some(Refused { reason: reason.into(), stage: None });
         }
     }
 
-    pub(crate) fn unreadable(&self, index: usize) -> Option<&'static str> {
-        self.entries[index].unreadable
+    pub(crate) fn mark(&self, index: usize) -> &Mark {
+        &self.entries[index].mark
+    }
+
+    pub(crate) fn mark_mut(&mut self, index: usize) -> &mut Mark {
+        &mut self.entries[index].mark
     }
 
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -121,6 +142,10 @@ impl Batch {
             value: entry.value.clone().map(|range| &self.bytes[range]),
             headers: &entry.headers,
         }
+    }
+
+    pub(crate) fn topics(&self) -> &[String] {
+        &self.topics
     }
 
     /// The index of the record's topic among the batch's topics.

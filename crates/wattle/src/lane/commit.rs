@@ -261,17 +261,19 @@ pub(crate) fn refusal(
     let too_large = failure.error.code() == Some(Code::MessageSizeTooLarge);
     let limit = too_large.then(|| limit(message.topic)).flatten();
     let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
-    let text = format!(
-        "kafka refused a record for {}{} of key {}: {} ({} bytes{allows}){}",
+    let reason = format!(
+        "kafka refused a record for {}{} of key {}: {} ({} bytes{allows})",
         message.topic,
         // Without one it did not come as far as that.
         if refused.partition < 0 { String::new() } else { format!("/{}", refused.partition) },
         shown(message.key),
         failure.error,
         refused.bytes,
-        made_from(batch, message.source),
     );
-    Some(Error::Refused { text })
+    let text = format!("{reason}{}", made_from(batch, message.source));
+    let is_output = too_large && refused.index < output.logged_from();
+    let oversized = if is_output { vec![(refused.index, reason)] } else { Vec::new() };
+    Some(Error::Refused { text, oversized })
 }
 
 /// Where an output comes from, and what that means for the positions.

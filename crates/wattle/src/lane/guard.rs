@@ -15,31 +15,49 @@ const SHOWN: usize = 64;
 
 /// Refuses what must not be sent.
 pub(super) fn check(output: &Output, batch: &Batch, config: &WorkerConfig, limits: &Limits) -> Result<(), Error> {
-    let undeclared = undeclared(output, batch, config);
+    if let Some(text) = undeclared(output, batch, config) {
+        return Err(Error::Refused { text, oversized: Vec::new() });
+    }
+    // At least once without a place for them, what comes before them is delivered.
     let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
-    let found = undeclared.or_else(|| if exactly_once { too_large(output, batch, config, limits) } else { None });
-    found.map_or(Ok(()), |text| Err(Error::Refused { text }))
+    if exactly_once || config.dead_letter_topic.is_some() {
+        check_sizes(output, batch, config.compression, config.changelog_topic.as_deref(), limits)?;
+    }
+    Ok(())
 }
 
-/// The first output that is larger than its topic allows. Compressed ones are left to the broker, which judges what arrives.
-fn too_large(output: &Output, batch: &Batch, config: &WorkerConfig, limits: &Limits) -> Option<String> {
-    if config.compression != Compression::None {
-        return None;
+/// Refuses outputs that are larger than their topics allow. Compressed ones are left to the broker, which judges what arrives.
+pub(crate) fn check_sizes(
+    output: &Output,
+    batch: &Batch,
+    compression: Compression,
+    changelog: Option<&str>,
+    limits: &Limits,
+) -> Result<(), Error> {
+    if compression != Compression::None {
+        return Ok(());
     }
-    output.larger_than(limits.batch_size.saturating_sub(OVERHEAD)).find_map(|(index, bytes)| {
+    let (mut first, mut oversized) = (None, Vec::new());
+    for (index, bytes) in output.larger_than(limits.batch_size.saturating_sub(OVERHEAD)) {
         let message = output.get(index);
-        let limit = *limits.record.get(message.topic)?;
-        (bytes + OVERHEAD > limit).then(|| {
-            let is_state = config.changelog_topic.as_deref() == Some(message.topic);
+        let Some(limit) = limits.record.get(message.topic).filter(|limit| bytes + OVERHEAD > **limit) else { continue };
+        let is_state = changelog == Some(message.topic);
+        let what = if is_state { "the state" } else { "a record" };
+        let (key, topic) = (shown(message.key), message.topic);
+        let reason = format!("{what} of key {key} has {bytes} bytes, and {topic} allows {limit} (max.message.bytes)");
+        let made_from = made_from(batch, message.source);
+        if is_state {
+            let text = format!("{reason}: raise the limit, or make it smaller{made_from}");
+            return Err(Error::Refused { text, oversized: Vec::new() });
+        }
+        first.get_or_insert_with(|| {
             format!(
-                "{} of key {} has {bytes} bytes, and {} allows {limit} (max.message.bytes): raise the limit, or make it smaller{}",
-                if is_state { "the state" } else { "a record" },
-                shown(message.key),
-                message.topic,
-                made_from(batch, message.source),
+                "{reason}: raise the limit, make it smaller, or set a topic for dead letters (error_output){made_from}"
             )
-        })
-    })
+        });
+        oversized.push((index, reason));
+    }
+    first.map_or(Ok(()), |text| Err(Error::Refused { text, oversized }))
 }
 
 /// The first output to a topic that the application has not named as one of its own; none where it has named none.

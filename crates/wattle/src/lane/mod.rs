@@ -3,6 +3,7 @@
 
 mod commit;
 mod fence;
+mod gathered;
 mod guard;
 mod reaction;
 mod restore;
@@ -19,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use commit::refusal;
+pub(crate) use guard::check_sizes;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
 #[cfg(any(test, fuzzing))]
 pub(crate) use restore::fold;
@@ -28,10 +30,11 @@ pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, Tr
 
 use crate::config::{BatchLimits, Delivery, TransactionScope};
 use crate::error::{Error, panic_text};
-use crate::kafka::{self, Batch, Position, Producer, TopicPartition};
+use crate::kafka::{self, Batch, Offset, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
-use crate::task::aside::AsideLog;
+use crate::task::aside::{AsideLog, Marks, put_aside};
+use crate::task::gather::Held;
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::{Lifecycle, Task, positions};
 use crate::worker::{Incarnation, Question, Router, Shared, Stop};
@@ -78,8 +81,12 @@ pub(crate) struct Lane<S: Transformer> {
     fences: Fences,
     batch: Batch,
     output: Output,
+    /// Where outputs are gathered into groups.
+    held: Option<Held>,
     runtime: process::Runtime,
     asides: AsideLog,
+    /// By topic, partition and offset.
+    marks: Marks<(usize, i32, Offset)>,
     /// Which queue has the first turn.
     turn: usize,
     /// When the stores were last told that they are ours.
@@ -98,6 +105,7 @@ impl<S: Transformer> Lane<S> {
         Ok(Lane {
             number,
             batch: Batch::new(shared.config.topics.clone()),
+            held: gathered::held(&shared.config),
             shared,
             inbox,
             committer,
@@ -109,6 +117,7 @@ impl<S: Transformer> Lane<S> {
             output: Output::default(),
             runtime: process::Runtime::new()?,
             asides: AsideLog::default(),
+            marks: Marks::new(),
             turn: 0,
             owned: Instant::now(),
             told: BTreeMap::new(),
@@ -151,7 +160,11 @@ impl<S: Transformer> Lane<S> {
             self.fill()?;
             let next_timer = self.next_timer();
             if !self.batch.is_empty() || next_timer.is_some_and(|wait| wait.is_zero()) {
-                self.run_batch()?;
+                if self.held.is_some() {
+                    self.run_gathered()?
+                } else {
+                    self.run_batch()?
+                }
                 quiet_since = Instant::now();
             } else if quiet_since.elapsed() >= QUIET {
                 self.commit_markers()?;
@@ -171,6 +184,9 @@ impl<S: Transformer> Lane<S> {
             if self.told.insert(*number, now) != Some(now) {
                 self.shared.metrics.task(*number, now);
             }
+        }
+        if let Some(held) = &self.held {
+            self.shared.metrics.held(self.number, held.since().filter(|_| !ends));
         }
     }
 
@@ -198,6 +214,7 @@ impl<S: Transformer> Lane<S> {
                 tracing::debug!(stream = %shared.config.name, "task {number} suspended");
             }
         }
+        self.forget_held();
     }
 
     /// Leaves what is committed of the batch behind, and drops the records of tasks that are not ours any more or begin anew: those are
@@ -281,6 +298,7 @@ impl<S: Transformer> Lane<S> {
     /// of the lane go on: their records run again without those of that task.
     fn run_batch(&mut self) -> Result<(), Error> {
         self.batch.order();
+        self.marks.apply(&mut self.batch, place);
         let shared = self.shared.clone();
         let limits = self.limits();
         let mut open = shared.metrics.open();
@@ -313,8 +331,18 @@ impl<S: Transformer> Lane<S> {
                     return Ok(());
                 }
             }
-            guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits)?;
-            match self.commit(&positions)? {
+            let checked = guard::check(&self.output, &self.batch, &shared.config, &shared.topology.limits);
+            let outcome = match checked.and_then(|()| self.commit(&positions)) {
+                Err(error)
+                    if put_aside(&error, &self.output, &mut self.batch, shared.config.dead_letter_topic.as_deref()) =>
+                {
+                    tracing::debug!("{}: runs again with a record put aside: {error}", self.name());
+                    self.marks.keep(&self.batch, 0, |index| place(&self.batch, index));
+                    continue;
+                }
+                outcome => outcome?,
+            };
+            match outcome {
                 Outcome::Committed => {
                     for RefusedRecord { source, reason } in self.take_refused() {
                         messages -= self.output.iter().filter(|message| message.source == source).count();
@@ -325,6 +353,7 @@ impl<S: Transformer> Lane<S> {
                     shared.metrics.skipped(aside.skipped.count);
                     self.asides.note(&shared.config.name, aside);
                     open.renew();
+                    self.marks.forget(until, |index| place(&self.batch, index));
                     committed = until;
                 }
                 Outcome::Dropped => {}
@@ -347,8 +376,12 @@ impl<S: Transformer> Lane<S> {
         process::run(&processing, &self.batch, 0, &mut self.output, |task| &tasks[&task].cancel)
     }
 
-    /// When the next timer of a running task is due.
+    /// When the next timer of a running task is due, or a group ends by its age.
     fn next_timer(&self) -> Option<Duration> {
+        self.held.as_ref().map_or_else(|| self.next_of_states(), Held::due_in)
+    }
+
+    fn next_of_states(&self) -> Option<Duration> {
         let (states, now) = (&self.output.states, now_ms());
         let running = || self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running);
         if running().any(|(number, _)| states.due(*number, now).next().is_some()) {
@@ -384,7 +417,7 @@ impl<S: Transformer> Lane<S> {
     }
 
     /// Positions of running tasks that the consumer has moved past what is committed, with nothing taken in between that is not
-    /// processed.
+    /// processed or held.
     fn behind_markers(&self) -> Result<BTreeMap<(i32, usize), Position>, Error> {
         let mut moved = BTreeMap::new();
         for (number, task) in self.tasks.iter().filter(|(_, task)| task.lifecycle() == Lifecycle::Running) {
@@ -394,7 +427,8 @@ impl<S: Transformer> Lane<S> {
             })?;
             for (topic, (position, committed)) in positions.into_iter().zip(task.committed.iter().flatten()).enumerate()
             {
-                if let Some(position) = position.filter(|position| position > committed) {
+                let is_held = self.held.as_ref().is_some_and(|held| held.is_held((*number, topic)));
+                if let Some(position) = position.filter(|position| position > committed && !is_held) {
                     moved.insert((*number, topic), position);
                 }
             }
@@ -430,6 +464,11 @@ impl<S: Transformer> Lane<S> {
     fn tasks_are_ours(&self) -> bool {
         self.awake().all(|(number, task)| self.shared.assignment.is_current(*number, task.incarnation))
     }
+}
+
+fn place(batch: &Batch, index: usize) -> (usize, i32, Offset) {
+    let record = batch.get(index);
+    (batch.topic_index(index), record.partition, record.offset)
 }
 
 /// A position out of range is explained. It may also be about the placeholder of the assignment, fetched just before the pause; then

@@ -41,9 +41,10 @@ pub struct KafkaSinkConfig {
 /// Writes to Kafka without a transaction. Every delivery is confirmed before positions move on; what a broker does not take in
 /// time stops the worker.
 pub struct KafkaSink {
-    name: String,
+    config: ProducerConfig,
     admin: Arc<Admin>,
-    producer: Producer,
+    /// None after a failure: what is under way then must not be taken for what is sent next.
+    producer: Option<Producer>,
 }
 
 /// librdkafka gives a record up after `message.timeout.ms`, 5 minutes by default; this is only for the case that it does not.
@@ -75,17 +76,44 @@ impl KafkaSink {
             transaction: None,
         };
         Ok(move || {
-            let name = producer.name.clone();
-            Ok(KafkaSink { name, admin: admin.clone(), producer: Producer::new(&producer)? })
+            let config = producer.clone();
+            Ok(KafkaSink { admin: admin.clone(), producer: Some(Producer::new(&config)?), config })
         })
+    }
+}
+
+impl KafkaSink {
+    /// Writes dead letters as [`Sink::deliver`] does. One that is too large for its topic goes without its value.
+    ///
+    /// # Errors
+    /// As those of [`Sink::deliver`].
+    pub fn deliver_letters(&mut self, batch: &Batch, mut letters: Output, stop: &Stop) -> Result<bool, Error> {
+        loop {
+            match self.deliver(batch, &letters, stop) {
+                Err(Error::Refused { text, oversized }) => {
+                    // What else was refused stays.
+                    if oversized.is_empty() || !oversized.iter().all(|(index, _)| letters.shorten(*index)) {
+                        return Err(Error::Refused { text, oversized: Vec::new() });
+                    }
+                }
+                other => return other,
+            }
+        }
     }
 }
 
 impl Sink for KafkaSink {
     fn deliver(&mut self, batch: &Batch, output: &Output, _stop: &Stop) -> Result<bool, Error> {
-        let Err(failure) = self.producer.deliver(output, DELIVER) else { return Ok(true) };
+        let mut producer = match self.producer.take() {
+            Some(producer) => producer,
+            None => Producer::new(&self.config)?,
+        };
+        let Err(failure) = producer.deliver(output, DELIVER) else {
+            self.producer = Some(producer);
+            return Ok(true);
+        };
         let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
         Err(refusal(&failure, output, batch, limit)
-            .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.name), source: failure.error }))
+            .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.config.name), source: failure.error }))
     }
 }

@@ -98,6 +98,15 @@ impl<'a> Message<'a> {
     }
 }
 
+/// Headers of a dead letter that begin so say what has become of the record.
+const NOTE: &str = "wattle.";
+/// What was left out of one that was too large.
+const CUT: &str = "wattle.cut";
+/// Bytes that a short one may have in its key, in all headers of the record, and in one that says something.
+const LONG_KEY: usize = 256;
+const LONG_HEADERS: usize = 1024;
+const LONG_NOTE: usize = 512;
+
 /// The messages of a batch in the order in which they were sent. The bytes share one buffer.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -197,6 +206,11 @@ impl Output {
             headers: message.headers.into_owned(),
             source: self.source,
         });
+    }
+
+    /// Says from which record of the batch the following messages are made.
+    pub fn made_from(&mut self, source: usize) {
+        self.source = source;
     }
 
     fn store(&mut self, bytes: &[u8]) -> Range<usize> {
@@ -367,6 +381,40 @@ impl Output {
             length(&entry.key) + length(&entry.value) + header_bytes(&entry.headers)
         };
         self.entries.iter().map(size).enumerate().filter(move |(_, size)| *size > bytes)
+    }
+
+    /// Makes a dead letter short: without its value, and of the rest without what is long. Headers say what was left out. False where it is short already.
+    pub(crate) fn shorten(&mut self, index: usize) -> bool {
+        let entry = &mut self.entries[index];
+        if entry.headers.iter().any(|header| header.name == CUT) {
+            return false;
+        }
+        let mut cut = Vec::new();
+        let notes: Vec<Header> = entry.headers.iter().filter(|header| header.name.starts_with(NOTE)).cloned().collect();
+        let value_bytes = entry.value.as_ref().map(|value| value.len());
+        if let Some(value) = &mut entry.value {
+            *value = value.start..value.start;
+            cut.push("value");
+        }
+        if entry.key.as_ref().is_some_and(|key| key.len() > LONG_KEY) {
+            entry.key = None;
+            cut.push("key");
+        }
+        self.header_bytes -= header_bytes(&entry.headers);
+        if header_bytes(&entry.headers) - header_bytes(&notes) > LONG_HEADERS {
+            entry.headers = notes;
+            cut.push("headers");
+        }
+        for header in entry.headers.iter_mut().filter(|header| header.name.starts_with(NOTE)) {
+            header.value.iter_mut().for_each(|value| value.truncate(LONG_NOTE));
+        }
+        let mut note = |name: &str, value: String| {
+            entry.headers.push(Header { name: name.to_owned(), value: Some(value.into_bytes()) });
+        };
+        note(CUT, cut.join(", "));
+        value_bytes.into_iter().for_each(|bytes| note("wattle.value_bytes", bytes.to_string()));
+        self.header_bytes += header_bytes(&entry.headers);
+        true
     }
 
     pub(crate) fn byte_len(&self) -> usize {

@@ -1,13 +1,83 @@
 //! Records that were put aside instead of being processed, because the stage wanted it so (skipped) or failed on them (dead letters): counted, and
 //! said now and then.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::kafka::Record;
-use crate::stage::StageError;
+use crate::error::Error;
+use crate::kafka::{Batch, Mark, Record, Refused};
+use crate::stage::{Output, StageError};
 
 /// Between two lines about records of one kind.
 const REMIND: Duration = Duration::from_secs(60);
+
+/// Marks the records of which an output is larger than its topic takes: processed again, they are dead letters. Of one whose dead letter is itself too
+/// large the next one is short. False where that helps nothing, so that the error stays.
+pub(crate) fn put_aside(error: &Error, output: &Output, batch: &mut Batch, dead_letter_topic: Option<&str>) -> bool {
+    let (Error::Refused { oversized, .. }, Some(dead_letters)) = (error, dead_letter_topic) else { return false };
+    let mut news = false;
+    for (index, reason) in oversized {
+        let message = output.get(*index);
+        // A timer has no record that could go there.
+        if message.source < batch.len() {
+            let mark = batch.mark_mut(message.source);
+            if message.topic == dead_letters {
+                news |= !std::mem::replace(&mut mark.is_cut, true);
+            } else if mark.refused.is_none() {
+                mark.refused = Some(Refused { reason: reason.clone().into(), stage: Some("output") });
+                news = true;
+            }
+        }
+    }
+    news
+}
+
+/// Marks of [`put_aside`] on records that are not committed yet: a broker that has refused one may have to be left for a new start, which reads
+/// them again.
+#[derive(Debug)]
+pub(crate) struct Marks<K>(BTreeMap<K, Mark>);
+
+impl<K: Ord> Marks<K> {
+    pub(crate) fn new() -> Self {
+        Marks(BTreeMap::new())
+    }
+
+    /// Takes the marks of a batch over; `key` names a record by its index.
+    pub(crate) fn keep(&mut self, batch: &Batch, from: usize, key: impl Fn(usize) -> K) {
+        for index in from..batch.len() {
+            let mark = batch.mark(index);
+            // What its source refuses, it refuses again.
+            if mark.is_cut || mark.refused.as_ref().is_some_and(|refused| refused.stage.is_some()) {
+                self.0.insert(key(index), mark.clone());
+            }
+        }
+    }
+
+    /// Puts them on the records of a batch.
+    pub(crate) fn apply(&self, batch: &mut Batch, key: impl Fn(&Batch, usize) -> K) {
+        if self.0.is_empty() {
+            return;
+        }
+        for index in 0..batch.len() {
+            if let Some(mark) = self.0.get(&key(batch, index)) {
+                *batch.mark_mut(index) = mark.clone();
+            }
+        }
+    }
+
+    /// The first `done` records of the batch are committed.
+    pub(crate) fn forget(&mut self, done: usize, key: impl Fn(usize) -> K) {
+        if !self.0.is_empty() {
+            (0..done).for_each(|index| drop(self.0.remove(&key(index))));
+        }
+    }
+
+    /// Leaves those that still have a name.
+    pub(crate) fn rename(&mut self, name: impl Fn(K) -> Option<K>) {
+        let marks = std::mem::take(&mut self.0);
+        self.0 = marks.into_iter().filter_map(|(key, mark)| Some((name(key)?, mark))).collect();
+    }
+}
 
 /// What was put aside in a batch.
 #[derive(Debug, Default)]
@@ -27,6 +97,20 @@ impl Tally {
     pub(crate) fn add(&mut self, record: &Record<'_>, reason: &StageError) {
         self.count += 1;
         self.last = format!("{}/{} offset {}: {reason}", record.topic, record.partition, record.offset);
+    }
+
+    fn append(&mut self, more: Tally) {
+        if more.count > 0 {
+            *self = Tally { count: self.count + more.count, last: more.last };
+        }
+    }
+}
+
+impl Aside {
+    /// Adds those of a later batch.
+    pub(crate) fn append(&mut self, other: Aside) {
+        self.skipped.append(other.skipped);
+        self.dead_letters.append(other.dead_letters);
     }
 }
 
@@ -70,7 +154,7 @@ impl Unsaid {
         if more.count == 0 {
             return;
         }
-        self.tally = Tally { count: self.tally.count + more.count, last: more.last };
+        self.tally.append(more);
         if self.said.is_none_or(|at| at.elapsed() >= REMIND) {
             self.say(log);
         }

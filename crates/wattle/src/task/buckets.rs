@@ -17,7 +17,7 @@ use super::failure::{dead_letter, failed_record, printable_key, timer_failed, un
 use super::item::{Bucket, Ended, Item, NO_RECORD, Work};
 use super::process::{Done, Firing, Processing};
 use crate::error::Error;
-use crate::kafka::{Batch, Record};
+use crate::kafka::{Batch, Record, Refused};
 use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, SetTimer, StageError, Transformer};
 use crate::state::{Due, TaskStates, timer_time};
 use crate::worker::Stop;
@@ -101,8 +101,10 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         let record = self.batch.get(index);
         let time = self.advance(&record);
         let mut item = Item { index, record, key: None, substitute: None, timer: None, time, segment, fired: 0 };
-        if let Some(reason) = self.batch.unreadable(index) {
-            return self.refuse(&mut item, StageError::new(reason)).map(drop);
+        if let Some(Refused { reason, stage }) = &self.batch.mark(index).refused {
+            let error = StageError::new(&**reason);
+            let error = if let Some(stage) = stage { error.in_stage(stage) } else { error };
+            return self.refuse(&mut item, error).map(drop);
         }
         while let Err(reason) = self.find_key(&mut item) {
             if let Settled::Yes = self.refuse(&mut item, reason)? {
@@ -262,19 +264,19 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         if reason.is_about_state() {
             return Err(unreadable_state(&record, item.key.as_deref(), &reason));
         }
-        let Some(part) = reason.invalid_part() else { return self.fail(&record, out, &reason) };
+        let Some(part) = reason.invalid_part() else { return self.fail(item.index, out, &reason) };
         match self.processing.stage.on_invalid(&Invalid { record, part, reason: &reason }) {
-            OnInvalid::Fail => self.fail(&record, out, &reason),
+            OnInvalid::Fail => self.fail(item.index, out, &reason),
             OnInvalid::Skip => {
                 self.done.aside.skipped.add(&record, &reason);
                 Ok(Settled::Yes)
             }
             OnInvalid::Substitute(_) if part == Part::Key => {
                 let text = format!("{reason}; a key has no substitute, since it says whose state the record is about");
-                self.fail(&record, out, &StageError::new(text))
+                self.fail(item.index, out, &StageError::new(text))
             }
             OnInvalid::Substitute(_) if item.substitute.is_some() => {
-                self.fail(&record, out, &StageError::new(format!("also its substitute: {reason}")))
+                self.fail(item.index, out, &StageError::new(format!("also its substitute: {reason}")))
             }
             OnInvalid::Substitute(value) => {
                 let before = item.key.clone();
@@ -283,7 +285,7 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
                 if before.is_some() {
                     let moved = self.find_key(item).map(|()| item.key != before);
                     if !matches!(moved, Ok(false)) {
-                        return self.fail(&record, out, &StageError::new("its substitute has another state key"));
+                        return self.fail(item.index, out, &StageError::new("its substitute has another state key"));
                     }
                 }
                 Ok(Settled::Again)
@@ -291,10 +293,14 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
         }
     }
 
-    fn fail(&mut self, record: &Record<'_>, out: &mut Output, reason: &StageError) -> Result<Settled, Error> {
-        let Some(topic) = self.processing.dead_letter_topic else { return Err(failed_record(record, reason)) };
-        out.send(dead_letter(record, topic, reason));
-        self.done.aside.dead_letters.add(record, reason);
+    fn fail(&mut self, index: usize, out: &mut Output, reason: &StageError) -> Result<Settled, Error> {
+        let record = self.batch.get(index);
+        let Some(topic) = self.processing.dead_letter_topic else { return Err(failed_record(&record, reason)) };
+        out.send(dead_letter(&record, topic, reason));
+        if self.batch.mark(index).is_cut {
+            out.shorten(out.len() - 1);
+        }
+        self.done.aside.dead_letters.add(&record, reason);
         Ok(Settled::Yes)
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod aside;
 mod buckets;
 mod failure;
+pub(crate) mod gather;
 mod item;
 pub(crate) mod positions;
 pub(crate) mod process;

@@ -12,6 +12,8 @@ use crate::error::Error;
 use crate::kafka::{Batch, Position};
 use crate::stage::{Clock, Codec as _, Output, Stateful, StatefulTransformer, Transformer};
 use crate::state::{Checkpoint, Ends, Memory, is_reserved};
+use crate::task::aside::Aside;
+use crate::task::gather::{Gather, Held};
 use crate::task::process::{self, Firing, Processing, Runtime};
 use crate::worker::Stop;
 
@@ -83,6 +85,14 @@ impl<S: Transformer> StageDriver<S> {
     #[must_use]
     pub fn dead_letter_topic(mut self, topic: impl Into<String>) -> Self {
         self.dead_letter_topic = Some(topic.into());
+        self
+    }
+
+    /// Messages of a batch are gathered into groups from now on, as [`BatchLimits::gather`] says. The last ones end with their batch, as if their time were
+    /// over. For stages without state.
+    #[must_use]
+    pub fn gather(mut self, gather: Gather) -> Self {
+        self.limits.gather = Some(gather);
         self
     }
 
@@ -193,7 +203,13 @@ impl<S: Transformer> StageDriver<S> {
         };
         self.skipped += done.aside.skipped.count as u64;
         self.output.log_states(CHANGELOG);
-        for message in self.output.iter() {
+        let gathered = self.limits.gather.as_ref().map(|gather| {
+            let mut held = Held::new(gather, self.dead_letter_topic.as_deref(), batch.topics());
+            held.take(batch, 0..batch.len(), &self.output, Aside::default());
+            held.end_all();
+            held.ready.output
+        });
+        for message in gathered.as_ref().unwrap_or(&self.output).iter() {
             if message.topic != CHANGELOG {
                 self.messages.push(TestMessage::of(&message));
             } else if !message.key.is_some_and(is_reserved) {

@@ -118,7 +118,10 @@ pub(super) fn explain(config: &WorkerConfig, source: kafka::Error) -> Error {
             ),
             source,
         },
-        _ => Error::Kafka { what: format!("{}: serve the consumer group", config.name), source },
+        _ => {
+            let (name, group, topics) = (&config.name, &config.group, config.topics.join(", "));
+            Error::Kafka { what: format!("{name}: serve the consumer group {group} (topics {topics})"), source }
+        }
     }
 }
 

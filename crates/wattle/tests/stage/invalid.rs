@@ -89,6 +89,16 @@ fn a_skipped_record_commits_its_position_and_is_counted() {
 }
 
 #[test]
+fn a_value_that_is_nested_without_end_is_no_crash() {
+    let mut driver = driver(|_| OnInvalid::Skip);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let (used, ignored) = (format!("{{\"n\":{deep}}}"), format!("{{\"n\":1,\"a\":{deep}}}"));
+    let batch = [record("k", r#"{"n":1}"#), record("k", &used), record("k", &ignored), record("k", r#"{"n":2}"#)];
+    driver.pipe_batch(batch).expect("passed over");
+    assert_eq!((driver.state(0, "k"), driver.skipped()), (Some(4), 1));
+}
+
+#[test]
 fn a_substitute_is_processed_instead_and_says_whose_state_it_is() {
     let mut driver = driver(|invalid| match invalid.record.value {
         Some(b"twice") => substitute("{still not json"),

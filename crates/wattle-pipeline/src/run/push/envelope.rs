@@ -7,6 +7,8 @@
 //! ```
 //! Lengths and counts are LEB128.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use wattle::{Header, Offset, Record};
 
 const VERSION: u8 = 1;
@@ -28,6 +30,12 @@ impl Envelope {
         let mut bytes = vec![VERSION, if timestamp.is_some() { TIMESTAMP } else { 0 }];
         bytes.extend(timestamp.map(i64::to_le_bytes).into_iter().flatten());
         Envelope { bytes, records: 0 }
+    }
+
+    /// For records that come now.
+    pub(crate) fn now() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Envelope::new(i64::try_from(now.as_millis()).ok())
     }
 
     /// Adds a record.

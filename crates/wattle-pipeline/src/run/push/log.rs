@@ -23,7 +23,7 @@ pub(crate) struct LogSource {
     reader: Reader,
     /// Records of an entry that are done with already.
     done: Option<Place>,
-    /// The places behind the records of the batch.
+    /// The places behind the records of the last batch that has some.
     places: Vec<Place>,
     /// Whether nothing will come any more.
     ended: Ended,
@@ -89,12 +89,14 @@ impl LogSource {
         let Sequence(sequence) = entry.sequence;
         // A loss of power may have taken the entry that was half done (`periodic`); what comes instead has another number.
         let skip = self.done.filter(|done| done.position == sequence).map_or(0, |done| done.records);
-        let first = self.places.len();
         let mut seen = 0;
         let offset = Offset(i64::try_from(sequence).unwrap_or(i64::MAX));
         let unpacked = unpack(entry.bytes, offset, |record| {
             seen += 1;
             if seen > skip {
+                if batch.is_empty() {
+                    self.places.clear();
+                }
                 batch.push(0, record);
                 self.places.push(Place { position: sequence, records: seen });
             }
@@ -103,7 +105,7 @@ impl LogSource {
             trouble: LogTrouble::Damaged,
             text: format!("entry {sequence} of the write-ahead log of {} cannot be read: {error}", self.name),
         })?;
-        if let Some(last) = self.places[first..].last_mut() {
+        if let Some(last) = self.places.last_mut().filter(|_| seen > skip) {
             *last = Place { position: sequence + 1, records: 0 };
         }
         Ok(true)
@@ -112,7 +114,6 @@ impl LogSource {
 
 impl Source for LogSource {
     fn fill(&mut self, batch: &mut Batch, limits: &BatchLimits) -> Result<Fill, Error> {
-        self.places.clear();
         let mut waited = false;
         while batch.len() < limits.records() && batch.byte_len() < limits.bytes() {
             // Looked at first: what came before it ended is there then.

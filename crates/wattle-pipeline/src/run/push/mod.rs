@@ -7,6 +7,7 @@ mod queue;
 mod watch;
 
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) use envelope::Envelope;
@@ -19,7 +20,20 @@ use wattle::{Error, Fill};
 use wattle_wal::Log;
 
 /// Set when nothing more will be pushed, with the reason where that is a failure.
-pub(crate) type Ended = Arc<OnceLock<io::Result<()>>>;
+pub(crate) type Ended = Arc<OnceLock<Result<(), Failure>>>;
+
+/// Why nothing more will be pushed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Io(io::Error),
+    /// Who pushes and the stream do not agree, until somebody changes something.
+    Refused(String),
+    /// Another process has taken over who pushes.
+    Taken(String),
+}
+
+/// Ends when records are safe, or with why they are not.
+pub(crate) type Safe = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
 
 /// Where pushed records go. It does not keep a log open: that is the stream's.
 #[derive(Clone)]
@@ -42,17 +56,21 @@ pub(crate) enum Refusal {
 impl Intake {
     /// Returns when the records are safe, or at once where there is no room for them.
     pub(crate) async fn offer(&self, envelope: Envelope) -> Result<(), Refusal> {
-        match self {
+        self.hand_in(envelope.into_bytes())?.await
+    }
+
+    /// Takes records in, in the order of these calls, where there is room for them; they are safe later. Dropped before, they may be left out.
+    pub(crate) fn hand_in(&self, entry: Vec<u8>) -> Result<Safe, Refusal> {
+        Ok(match self {
             Intake::Log(log) => {
-                let accepted = {
-                    let log = log.upgrade().ok_or(Refusal::Stopped)?;
-                    log.try_append(envelope.into_bytes())?
-                };
-                accepted.durable().await?;
-                Ok(())
+                let accepted = log.upgrade().ok_or(Refusal::Stopped)?.try_append(entry)?;
+                Box::pin(async move { Ok(accepted.durable().await.map(drop)?) })
             }
-            Intake::Queue(queue) => queue.offer(envelope.into_bytes())?.await.map_err(|_| Refusal::Stopped),
-        }
+            Intake::Queue(queue) => {
+                let told = queue.offer(entry)?;
+                Box::pin(async move { told.await.map_err(|_| Refusal::Stopped) })
+            }
+        })
     }
 
     /// Returns when the records are safe; waits for room.
@@ -63,20 +81,22 @@ impl Intake {
                 log.append(entry).await?;
                 Ok(())
             }
-            Intake::Queue(queue) => queue.offer(entry)?.await.map_err(|_| Refusal::Stopped),
+            Intake::Queue(_) => self.hand_in(entry)?.await,
         }
     }
 }
 
 /// What a source says when everything before its end is read.
-fn end(ended: &io::Result<()>, name: &str) -> Result<Fill, Error> {
-    match ended {
-        Ok(()) => Ok(Fill::End),
-        Err(error) => {
+fn end(ended: &Result<(), Failure>, name: &str) -> Result<Fill, Error> {
+    Err(match ended {
+        Ok(()) => return Ok(Fill::End),
+        Err(Failure::Io(error)) => {
             let source = io::Error::new(error.kind(), error.to_string());
-            Err(Error::Io { what: format!("read {name}"), source })
+            Error::Io { what: format!("read {name}"), source }
         }
-    }
+        Err(Failure::Refused(text)) => Error::SourceRefused { text: text.clone() },
+        Err(Failure::Taken(text)) => Error::SourceTaken { text: text.clone() },
+    })
 }
 
 impl From<wattle_wal::Error> for Refusal {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use wattle::{
-    Batch, Error, KafkaSink, KafkaSinkConfig, Output, Place, RefusedRecord, Sink as _, SinkFailure, StageError, Stop,
+    Batch, Error, KafkaSink, KafkaSinkConfig, Output, Place, RefusedRecord, SinkFailure, StageError, Stop,
     TransactionalSink, TransactionalSinkFactory, dead_letter, failed_record,
 };
 
@@ -248,12 +248,14 @@ impl DeadLetters {
         for letter in output.iter().filter(|message| message.topic == &*self.topic) {
             if !self.sent.contains(&letter.source) {
                 sources.push(letter.source);
+                letters.made_from(letter.source);
                 letters.send(letter.into());
             }
         }
         for (source, reason) in refused {
             if !self.sent.contains(source) {
                 sources.push(*source);
+                letters.made_from(*source);
                 letters.send(dead_letter(
                     &batch.get(*source),
                     &self.topic,
@@ -268,7 +270,7 @@ impl DeadLetters {
             Some(sink) => sink,
             none => none.insert(KafkaSink::connect(&self.config).map_err(may_pass)?),
         };
-        if let Err(error) = sink.deliver(batch, &letters, &Stop::new()) {
+        if let Err(error) = sink.deliver_letters(batch, letters, &Stop::new()) {
             self.sink = None;
             return Err(may_pass(error));
         }

@@ -3,12 +3,14 @@
 //! start one pass over it.
 
 use std::hash::Hasher as _;
-use std::io::{self, BufRead};
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
 use wattle::Error;
+
+use super::rows::Rows;
 
 /// The cursor's record in the changelog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub(super) struct FileCursor {
     xxh64: String,
     /// Whether the last line ended with the file and not with a line break.
     pub(super) unended: bool,
+    /// Of a file that is followed: one that takes its name has another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) inode: Option<u64>,
 }
 
 const VERSION: u32 = 1;
@@ -34,6 +39,8 @@ pub(super) struct Trail {
     here: Mark,
     hasher: XxHash64,
     batch: Vec<Mark>,
+    /// Whether a batch has begun that has no record yet.
+    begins: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -43,6 +50,7 @@ struct Mark {
     records: u64,
     hash: u64,
     unended: bool,
+    inode: Option<u64>,
 }
 
 impl FileCursor {
@@ -70,35 +78,40 @@ impl FileCursor {
 }
 
 impl Trail {
-    /// Before the first line.
-    pub(super) fn new() -> Self {
-        Trail { here: Mark::default(), hasher: XxHash64::with_seed(0), batch: Vec::new() }
+    /// Before the first line. `inode`: of a file that is followed.
+    pub(super) fn new(inode: Option<u64>) -> Self {
+        Trail {
+            here: Mark { inode, ..Mark::default() },
+            hasher: XxHash64::with_seed(0),
+            batch: Vec::new(),
+            begins: false,
+        }
     }
 
-    /// Reads up to the cursor. Where the bytes are not those of the cursor, says what is different.
-    pub(super) fn follow(&mut self, cursor: &FileCursor, reader: &mut impl BufRead) -> io::Result<Result<(), String>> {
-        let mut left = cursor.offset;
-        while left > 0 {
-            let bytes = reader.fill_buf()?;
-            if bytes.is_empty() {
-                return Ok(Err(format!("it has only {} bytes now", cursor.offset - left)));
-            }
-            let length = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            self.hasher.write(&bytes[..length]);
-            reader.consume(length);
-            left -= length as u64;
+    /// Before the first line of the next file. The batch goes on.
+    pub(super) fn next_file(&mut self, inode: Option<u64>) {
+        *self = Trail { batch: std::mem::take(&mut self.batch), begins: self.begins, ..Trail::new(inode) };
+    }
+
+    /// Goes on to the cursor. Where the bytes are not those of the cursor, says what is different.
+    pub(super) fn follow(&mut self, cursor: &FileCursor, rows: &mut Rows) -> io::Result<Result<(), String>> {
+        let others = || Ok(Err("the bytes before it are others than those that were read".to_owned()));
+        let Some(left) = cursor.offset.checked_sub(self.here.offset) else { return others() };
+        let missing = rows.pass(left, |bytes| self.hasher.write(bytes))?;
+        if missing > 0 {
+            return Ok(Err(format!("it has only {} bytes now", cursor.offset - missing)));
         }
         if format!("{:016x}", self.hasher.finish()) != cursor.xxh64 {
-            return Ok(Err("the bytes before it are others than those that were read".to_owned()));
+            return others();
         }
         let &FileCursor { offset, lines, records, unended, .. } = cursor;
-        self.here = Mark { offset, lines, records, hash: 0, unended };
+        self.here = Mark { offset, lines, records, unended, ..self.here };
         Ok(Ok(()))
     }
 
-    /// A batch begins.
+    /// A batch begins. The places of the one before are there until it has a record.
     pub(super) fn begin_batch(&mut self) {
-        self.batch.clear();
+        self.begins = true;
     }
 
     /// Bytes were read that are not the begin of a line: the rest of one that had no end.
@@ -107,23 +120,27 @@ impl Trail {
         self.here.offset += bytes.len() as u64;
     }
 
-    /// A line was read; `bytes` with its end.
-    pub(super) fn read_line(&mut self, bytes: &[u8]) {
+    /// A line, or a row of so many, was read; `bytes` with its end. `is_ended`: it has one.
+    pub(super) fn row(&mut self, bytes: &[u8], lines: i64, is_ended: bool) {
         self.read(bytes);
-        self.here.lines += 1;
-        self.here.unended = !bytes.ends_with(b"\n");
+        self.here.lines += lines;
+        self.here.unended = !is_ended;
     }
 
-    /// The last line was a record.
+    /// It was a record.
     pub(super) fn record(&mut self) {
+        if std::mem::take(&mut self.begins) {
+            self.batch.clear();
+        }
         self.here.records += 1;
         self.batch.push(Mark { hash: self.hasher.finish(), ..self.here });
     }
 
     /// The cursor behind the first `records` records of the batch, at least one.
     pub(super) fn cursor(&self, records: usize) -> Vec<u8> {
-        let Mark { offset, lines, records, hash, unended } = self.batch[records - 1];
-        let cursor = FileCursor { version: VERSION, offset, lines, records, xxh64: format!("{hash:016x}"), unended };
+        let Mark { offset, lines, records, hash, unended, inode } = self.batch[records - 1];
+        let xxh64 = format!("{hash:016x}");
+        let cursor = FileCursor { version: VERSION, offset, lines, records, xxh64, unended, inode };
         serde_json::to_vec(&cursor).expect("numbers and texts have a JSON form")
     }
 }
@@ -132,28 +149,20 @@ impl Trail {
 mod tests {
     use super::*;
 
-    fn cursor(lines: &[&[u8]]) -> FileCursor {
-        let mut trail = Trail::new();
+    fn trail(lines: &[&str]) -> Trail {
+        let mut trail = Trail::new(None);
         for line in lines {
-            trail.read_line(line);
-            trail.record();
+            trail.row(line.as_bytes(), 1, line.ends_with('\n'));
+            if *line != "\n" {
+                trail.record();
+            }
         }
-        FileCursor::decode(&trail.cursor(lines.len()), Path::new("f")).unwrap()
-    }
-
-    fn follow(cursor: &FileCursor, mut text: &[u8]) -> Result<Vec<u8>, String> {
-        let followed = Trail::new().follow(cursor, &mut text).unwrap();
-        followed.map(|()| text.to_vec())
+        trail
     }
 
     #[test]
     fn a_cursor_is_small_json() {
-        let mut trail = Trail::new();
-        trail.read_line(b"{}\n");
-        trail.record();
-        trail.read_line(b"\n");
-        trail.read_line(b"1");
-        trail.record();
+        let trail = trail(&["{}\n", "\n", "1"]);
         let text = |records| String::from_utf8(trail.cursor(records)).unwrap();
         let expected = r#"{"version":1,"offset":3,"lines":1,"records":1,"xxh64":"7d441b099c11d3ba","unended":false}"#;
         assert_eq!(text(1), expected);
@@ -162,25 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grew_is_followed() {
-        let cursor = cursor(&[b"{}\n", b"{\"a\":1}\n"]);
-        assert_eq!(follow(&cursor, b"{}\n{\"a\":1}\n"), Ok(Vec::new()));
-        assert_eq!(follow(&cursor, b"{}\n{\"a\":1}\nmore"), Ok(b"more".to_vec()));
-    }
-
-    #[test]
-    fn a_file_that_changed_is_not() {
-        let cursor = cursor(&[b"{}\n", b"{\"a\":1}\n"]);
-        for (text, found) in [
-            (&b"{}\n"[..], "only 3 bytes"),
-            (b"", "only 0 bytes"),
-            (b"{}\n{\"a\":2}\n", "are others"),
-            (b"[]\n{\"a\":1}\nmore", "are others"),
-            (b"{}\n\n{\"a\":1}\nmore", "are others"),
-        ] {
-            let problem = follow(&cursor, text).unwrap_err();
-            assert!(problem.contains(found), "{problem}");
-        }
+    fn a_batch_may_have_lines_of_two_files() {
+        let mut trail = trail(&["{}\n"]);
+        trail.next_file(Some(7));
+        trail.row(b"1\n", 1, true);
+        trail.record();
+        let cursor = |records| FileCursor::decode(&trail.cursor(records), Path::new("f")).unwrap();
+        assert_eq!((cursor(1).offset, cursor(1).inode), (3, None));
+        assert_eq!((cursor(2).offset, cursor(2).lines, cursor(2).inode), (2, 1, Some(7)));
     }
 
     #[test]

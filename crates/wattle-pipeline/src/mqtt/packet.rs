@@ -1,0 +1,425 @@
+//! The packets of MQTT 5 that a subscriber reads and writes. What a packet may hold and we do not need is read over; what is no packet is refused.
+
+/// What a broker sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Incoming<'a> {
+    ConnAck {
+        /// The broker has kept our session.
+        resumed: bool,
+        reason: u8,
+        /// For how many seconds it keeps it, where that is not what was asked for.
+        session_expiry: Option<u32>,
+        /// Seconds, where they are not what was asked for.
+        keep_alive: Option<u16>,
+        text: Option<&'a str>,
+    },
+    SubAck {
+        /// One for each filter.
+        reasons: &'a [u8],
+        text: Option<&'a str>,
+    },
+    Publish(Publish<'a>),
+    /// A message of QoS 2 is released.
+    PubRel {
+        id: u16,
+    },
+    PingResp,
+    Disconnect {
+        reason: u8,
+        text: Option<&'a str>,
+    },
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Publish<'a> {
+    /// It was sent before.
+    pub(crate) dup: bool,
+    /// 0, 1 or 2.
+    pub(crate) qos: u8,
+    /// It was there before the subscription.
+    pub(crate) retain: bool,
+    /// 0 with QoS 0.
+    pub(crate) id: u16,
+    pub(crate) topic: &'a str,
+    pub(crate) payload: &'a [u8],
+    pub(crate) content_type: Option<&'a str>,
+    pub(crate) response_topic: Option<&'a str>,
+    pub(crate) correlation_data: Option<&'a [u8]>,
+    pub(crate) user: Vec<(&'a str, &'a str)>,
+}
+
+/// What we send.
+pub(crate) enum Outgoing<'a> {
+    Connect(Connect<'a>),
+    /// To these filters, with this QoS at most. Retained messages come with a subscription that is new, and not again.
+    Subscribe {
+        filters: &'a [String],
+        qos: u8,
+    },
+    PubAck {
+        id: u16,
+    },
+    PubRec {
+        id: u16,
+    },
+    PubComp {
+        id: u16,
+        /// Whether there was such a message.
+        known: bool,
+    },
+    PingReq,
+    /// The session stays.
+    Disconnect,
+}
+
+/// With a session that the broker keeps.
+pub(crate) struct Connect<'a> {
+    pub(crate) client_id: &'a str,
+    pub(crate) username: Option<&'a str>,
+    pub(crate) password: Option<&'a str>,
+    /// Seconds.
+    pub(crate) keep_alive: u16,
+    /// Seconds.
+    pub(crate) session_expiry: u32,
+    /// Messages of QoS 1 and 2 that may be on their way.
+    pub(crate) receive_maximum: u16,
+}
+
+/// Bytes that are no packet of MQTT 5.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+type Read<T> = Result<T, Malformed>;
+
+/// The only subscription there is at a time.
+const SUBSCRIPTION: u16 = 1;
+const NOT_FOUND: u8 = 0x92;
+/// Retain handling 1: retained messages for new subscriptions alone.
+const RETAINED_WHEN_NEW: u8 = 1 << 4;
+
+/// The length of the packet that begins there with its head, as `(head, whole)`; `None` where more bytes are needed to know.
+pub(crate) fn frame(bytes: &[u8]) -> Read<Option<(usize, usize)>> {
+    let mut rest = Rest(bytes.get(1..).unwrap_or_default());
+    let before = rest.0.len();
+    match rest.varint() {
+        Ok(length) => {
+            let head = 1 + before - rest.0.len();
+            Ok(Some((head, head + length as usize)))
+        }
+        Err(Malformed) if before < 4 => Ok(None),
+        Err(malformed) => Err(malformed),
+    }
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads one whole packet, whose head has this length.
+    pub(crate) fn read(packet: &'a [u8], head: usize) -> Read<Self> {
+        let (first, mut rest) = (packet[0], Rest(&packet[head..]));
+        Ok(match first >> 4 {
+            2 => {
+                let (flags, reason) = (rest.u8()?, rest.u8()?);
+                let (mut session_expiry, mut keep_alive, mut text) = (None, None, None);
+                // An answer in the form of MQTT 3 has none.
+                rest.properties(|id, value| match (id, value) {
+                    (17, Value::Number(seconds)) => session_expiry = Some(seconds),
+                    (19, Value::Number(seconds)) => keep_alive = u16::try_from(seconds).ok(),
+                    (31, Value::Text(reason)) => text = Some(reason),
+                    _ => {}
+                })?;
+                Incoming::ConnAck { resumed: flags & 1 == 1, reason, session_expiry, keep_alive, text }
+            }
+            3 => Incoming::Publish(publish(first, rest)?),
+            6 => Incoming::PubRel { id: rest.u16()? },
+            9 => {
+                rest.u16()?;
+                let text = rest.reason_text()?;
+                Incoming::SubAck { reasons: rest.0, text }
+            }
+            13 => Incoming::PingResp,
+            14 => {
+                let reason = if rest.0.is_empty() { 0 } else { rest.u8()? };
+                Incoming::Disconnect { reason, text: rest.reason_text()? }
+            }
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+fn publish(first: u8, mut rest: Rest<'_>) -> Read<Publish<'_>> {
+    let (dup, qos, retain) = (first & 8 != 0, first >> 1 & 3, first & 1 != 0);
+    let topic = rest.text()?;
+    let id = if qos == 0 { 0 } else { rest.u16()? };
+    if qos == 3 || (qos > 0 && id == 0) || topic.is_empty() {
+        return Err(Malformed);
+    }
+    let (mut content_type, mut response_topic, mut correlation_data, mut user) = (None, None, None, Vec::new());
+    if rest.0.is_empty() {
+        return Err(Malformed);
+    }
+    rest.properties(|id, value| match (id, value) {
+        (3, Value::Text(kind)) => content_type = Some(kind),
+        (8, Value::Text(topic)) => response_topic = Some(topic),
+        (9, Value::Bytes(bytes)) => correlation_data = Some(bytes),
+        (38, Value::Pair(name, value)) => user.push((name, value)),
+        _ => {}
+    })?;
+    let payload = rest.0;
+    Ok(Publish { dup, qos, retain, id, topic, payload, content_type, response_topic, correlation_data, user })
+}
+
+impl Outgoing<'_> {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let body = match self {
+            Outgoing::Connect(connect) => connect.body(),
+            Outgoing::Subscribe { filters, qos } => {
+                let mut body = SUBSCRIPTION.to_be_bytes().to_vec();
+                body.push(0);
+                for filter in *filters {
+                    put(&mut body, filter.as_bytes());
+                    body.push(qos | RETAINED_WHEN_NEW);
+                }
+                body
+            }
+            Outgoing::PubAck { id } | Outgoing::PubRec { id } | Outgoing::PubComp { id, known: true } => {
+                id.to_be_bytes().to_vec()
+            }
+            Outgoing::PubComp { id, known: false } => [&id.to_be_bytes()[..], &[NOT_FOUND]].concat(),
+            Outgoing::PingReq => Vec::new(),
+            Outgoing::Disconnect => vec![0, 0],
+        };
+        out.push(match self {
+            Outgoing::Connect(_) => 0x10,
+            Outgoing::Subscribe { .. } => 0x82,
+            Outgoing::PubAck { .. } => 0x40,
+            Outgoing::PubRec { .. } => 0x50,
+            Outgoing::PubComp { .. } => 0x70,
+            Outgoing::PingReq => 0xc0,
+            Outgoing::Disconnect => 0xe0,
+        });
+        let mut length = body.len();
+        while length >= 0x80 {
+            out.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        out.push(length as u8);
+        out.extend(body);
+    }
+}
+
+impl Connect<'_> {
+    fn body(&self) -> Vec<u8> {
+        const USERNAME: u8 = 0x80;
+        const PASSWORD: u8 = 0x40;
+        let flags = self.username.map_or(0, |_| USERNAME) | self.password.map_or(0, |_| PASSWORD);
+        let mut body = b"\0\x04MQTT\x05".to_vec();
+        body.push(flags);
+        body.extend(self.keep_alive.to_be_bytes());
+        body.push(8); // bytes of properties
+        body.push(17);
+        body.extend(self.session_expiry.to_be_bytes());
+        body.push(33);
+        body.extend(self.receive_maximum.to_be_bytes());
+        put(&mut body, self.client_id.as_bytes());
+        for text in [self.username, self.password].into_iter().flatten() {
+            put(&mut body, text.as_bytes());
+        }
+        body
+    }
+}
+
+/// With its length, which is checked where the text comes from.
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend((bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// The value of a property.
+enum Value<'a> {
+    Number(u32),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Pair(&'a str, &'a str),
+}
+
+/// What is not read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, length: usize) -> Read<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn u8(&mut self) -> Read<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn u16(&mut self) -> Read<u16> {
+        self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+    }
+
+    fn u32(&mut self) -> Read<u32> {
+        self.take(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    /// At most four bytes.
+    fn varint(&mut self) -> Read<u32> {
+        let mut number = 0;
+        for shift in [0, 7, 14, 21] {
+            let byte = self.u8()?;
+            number |= u32::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(Malformed)
+    }
+
+    fn bytes(&mut self) -> Read<&'a [u8]> {
+        let length = self.u16()?;
+        self.take(length.into())
+    }
+
+    fn text(&mut self) -> Read<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+    }
+
+    /// Gives each property to `each`. None at all stand for an empty list.
+    fn properties(&mut self, mut each: impl FnMut(u8, Value<'a>)) -> Read<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let length = self.varint()?;
+        let mut rest = Rest(self.take(length as usize)?);
+        while !rest.0.is_empty() {
+            let id = rest.u8()?;
+            let value = match id {
+                1 | 23 | 25 | 36 | 37 | 40 | 41 | 42 => Value::Number(rest.u8()?.into()),
+                19 | 33 | 34 | 35 => Value::Number(rest.u16()?.into()),
+                2 | 17 | 24 | 39 => Value::Number(rest.u32()?),
+                11 => Value::Number(rest.varint()?),
+                3 | 8 | 18 | 21 | 26 | 28 | 31 => Value::Text(rest.text()?),
+                9 | 22 => Value::Bytes(rest.bytes()?),
+                38 => Value::Pair(rest.text()?, rest.text()?),
+                _ => return Err(Malformed),
+            };
+            each(id, value);
+        }
+        Ok(())
+    }
+
+    /// What the broker says to its reason.
+    fn reason_text(&mut self) -> Read<Option<&'a str>> {
+        let mut text = None;
+        self.properties(|id, value| {
+            if let (31, Value::Text(reason)) = (id, value) {
+                text = Some(reason);
+            }
+        })?;
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(packet: &[u8]) -> Read<Incoming<'_>> {
+        let (head, length) = frame(packet)?.ok_or(Malformed)?;
+        Incoming::read(packet.get(..length).ok_or(Malformed)?, head)
+    }
+
+    fn written(packet: &Outgoing<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        packet.write(&mut out);
+        out
+    }
+
+    const MESSAGE: &[u8] = b"\x3d\x1c\0\x03a/b\0\x07\x10\x26\0\x01k\0\x01v\x03\0\x01t\x09\0\x02\xff\x00payl";
+
+    #[test]
+    fn a_message_is_read_with_what_it_carries() {
+        let Ok(Incoming::Publish(publish)) = read(MESSAGE) else { panic!("{:?}", read(MESSAGE)) };
+        assert_eq!((publish.dup, publish.qos, publish.retain, publish.id), (true, 2, true, 7));
+        assert_eq!((publish.topic, publish.payload, publish.user), ("a/b", &b"payl"[..], vec![("k", "v")]));
+        assert_eq!((publish.content_type, publish.correlation_data), (Some("t"), Some(&b"\xff\x00"[..])));
+        let Ok(Incoming::Publish(publish)) = read(b"\x30\x05\0\x01x\0!") else { panic!("of QoS 0") };
+        assert_eq!((publish.qos, publish.id, publish.payload), (0, 0, &b"!"[..]));
+    }
+
+    #[test]
+    fn answers_are_read_with_their_reasons() {
+        let connack = |resumed, reason, session_expiry, keep_alive, text| Incoming::ConnAck {
+            resumed,
+            reason,
+            session_expiry,
+            keep_alive,
+            text,
+        };
+        assert_eq!(read(b"\x20\x03\x01\0\0"), Ok(connack(true, 0, None, None, None)));
+        let refused = b"\x20\x10\0\x87\x0d\x11\0\0\0\x05\x13\0\x09\x1f\0\x02no";
+        assert_eq!(read(refused), Ok(connack(false, 0x87, Some(5), Some(9), Some("no"))));
+        assert_eq!(read(b"\x20\x02\0\x01"), Ok(connack(false, 1, None, None, None)), "of MQTT 3");
+        assert_eq!(read(b"\x90\x05\0\x01\0\x01\x87"), Ok(Incoming::SubAck { reasons: &[1, 0x87], text: None }));
+        assert_eq!(read(b"\x62\x02\0\x09"), Ok(Incoming::PubRel { id: 9 }));
+        assert_eq!(read(b"\x62\x03\0\x09\x92"), Ok(Incoming::PubRel { id: 9 }));
+        assert_eq!(read(b"\xd0\0"), Ok(Incoming::PingResp));
+        assert_eq!(read(b"\xe0\0"), Ok(Incoming::Disconnect { reason: 0, text: None }));
+        assert_eq!(read(b"\xe0\x01\x8e"), Ok(Incoming::Disconnect { reason: 0x8e, text: None }));
+        assert_eq!(read(b"\xe0\x06\x8b\x04\x1f\0\x01x"), Ok(Incoming::Disconnect { reason: 0x8b, text: Some("x") }));
+    }
+
+    #[test]
+    fn bytes_that_are_no_packet_are_refused_and_never_read_past_their_end() {
+        for length in 0..MESSAGE.len() {
+            assert!(read(&MESSAGE[..length]).is_err(), "{length}");
+        }
+        for head in 2..MESSAGE.len() {
+            let mut shorter = MESSAGE[..head].to_vec();
+            shorter[1] = (head - 2) as u8;
+            // Cut within the payload it is another message.
+            assert_eq!(read(&shorter).is_err(), head < 26, "{head}");
+        }
+        let wrong: [&[u8]; 6] = [
+            b"\x36\x06\0\x01x\0\x01\0",
+            b"\x32\x06\0\x01x\0\0\0",
+            b"\x30\x04\0\x01\xff\0",
+            b"\x10\0",
+            b"\x30\x04\0\x01x\x05",
+            b"\x30\x06\0\x01x\x02\x7f\0",
+        ];
+        for packet in wrong {
+            assert_eq!(read(packet), Err(Malformed), "{packet:?}");
+        }
+        assert_eq!(frame(b"\x30\xff\xff\xff"), Ok(None));
+        assert_eq!(frame(b"\x30\xff\xff\xff\xff"), Err(Malformed));
+        assert_eq!(frame(b"\x30\xff\xff\xff\x7f"), Ok(Some((5, 5 + 268_435_455))));
+    }
+
+    #[test]
+    fn what_is_written_has_the_bytes_of_the_standard() {
+        let connect = Connect {
+            client_id: "c",
+            username: Some("u"),
+            password: Some("p"),
+            keep_alive: 60,
+            session_expiry: 3600,
+            receive_maximum: 10,
+        };
+        let expected = b"\x10\x1c\0\x04MQTT\x05\xc0\0\x3c\x08\x11\0\0\x0e\x10\x21\0\x0a\0\x01c\0\x01u\0\x01p";
+        assert_eq!(written(&Outgoing::Connect(connect)), expected);
+        let filters = ["a/#".to_owned(), "b".to_owned()];
+        let subscribe = Outgoing::Subscribe { filters: &filters, qos: 1 };
+        assert_eq!(written(&subscribe), b"\x82\x0d\0\x01\0\0\x03a/#\x11\0\x01b\x11");
+        assert_eq!(written(&Outgoing::PubAck { id: 258 }), b"\x40\x02\x01\x02");
+        assert_eq!(written(&Outgoing::PubRec { id: 1 }), b"\x50\x02\0\x01");
+        assert_eq!(written(&Outgoing::PubComp { id: 1, known: true }), b"\x70\x02\0\x01");
+        assert_eq!(written(&Outgoing::PubComp { id: 1, known: false }), b"\x70\x03\0\x01\x92");
+        assert_eq!(written(&Outgoing::PingReq), b"\xc0\0");
+        assert_eq!(written(&Outgoing::Disconnect), b"\xe0\x02\0\0");
+        let filters = ["x".repeat(200)];
+        assert_eq!(written(&Outgoing::Subscribe { filters: &filters, qos: 0 })[..3], [0x82, 0xce, 0x01]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Records that are written together (`batch`): what is held is never passed, and where groups end depends on the records alone.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::cursor::lines;
+use super::post::metric;
+use crate::harness::cluster::Cluster;
+use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
+use crate::harness::ledger::{Ledger, count, records};
+use crate::harness::pipeline::Pipeline;
+use crate::harness::ports::free_ports;
+use crate::harness::receiver::get;
+use crate::harness::room::Room;
+use crate::harness::wait::{PATIENCE, wait_until};
+
+const PARTITIONS: u64 = 2;
+const COUNT: usize = 7;
+
+/// The ids of each array, by the input partition that they are of.
+fn groups(cluster: &Cluster, topic: &str) -> BTreeMap<String, Vec<Vec<u64>>> {
+    let mut groups: BTreeMap<String, Vec<Vec<u64>>> = BTreeMap::new();
+    for record in records(cluster, topic) {
+        let items: Vec<serde_json::Value> = serde_json::from_str(&record.text()).expect("a JSON array");
+        let from = items[0]["from"].as_str().expect("a partition").to_owned();
+        assert!(items.iter().all(|item| item["from"] == *from), "of one partition: {items:?}");
+        groups.entry(from).or_default().push(items.iter().map(|item| item["i"].as_u64().expect("an id")).collect());
+    }
+    groups
+}
+
+/// Every third record is left out. Batches are cut differently by each process, and no group ends by time.
+pub(super) fn groups_of_records_do_not_depend_on_how_batches_were_cut_over_kills(room: &Room) {
+    let partitions = i32::try_from(PARTITIONS).expect("few");
+    let (input, output) = (room.topic("in", partitions), room.topic("out", 1));
+    let (cluster, group) = (room.cluster(), room.cluster().group(&room.group()));
+    let load = room.load(&[&input], partitions);
+    let running = load.start(0, 2000);
+    let pipeline = |records: usize, interval: &str| {
+        let mut pipeline = room.copy(&[&input], &output).known_id();
+        pipeline.transaction_timeout = Some(if room.mode().is_worker() { "5s" } else { "60s" });
+        pipeline.batch = room.batch(records);
+        let filter = r#"{type: filter, condition: "mod(int!(.i), 3) != 0"}"#;
+        let batch = format!("{{type: batch, count: {COUNT}, interval: {interval}, format: array}}");
+        pipeline.processor(filter).processor(&batch)
+    };
+    let kills = room.number(2, 20);
+    let mut process = room.run(pipeline(50, "1h"));
+    for n in 0..kills {
+        let seen = group.progress(&[&input]);
+        wait_until("it commits", PATIENCE, || group.progress(&[&input]) > seen + 200);
+        process.kill_in_transaction(cluster, &[&output]);
+        process = room.run(pipeline(20 + n * 13 % 50, "1h"));
+    }
+    let mut total = running.finish();
+    let kept = |partition: u64, total: u64| (0..total).filter(move |id| id % PARTITIONS == partition && id % 3 != 0);
+    while (0..PARTITIONS).any(|partition| kept(partition, total).count() % COUNT == 0) {
+        load.send(total..total + 1);
+        total += 1;
+    }
+    // The full groups of each partition, and no record of the one that is held.
+    let expected: BTreeMap<String, Vec<Vec<u64>>> = (0..PARTITIONS)
+        .map(|partition| {
+            let ids: Vec<u64> = kept(partition, total).collect();
+            (format!("{input}/{partition}"), ids.chunks_exact(COUNT).map(<[u64]>::to_vec).collect())
+        })
+        .collect();
+    let full: usize = expected.values().map(Vec::len).sum();
+    wait_until("all full groups are there", PATIENCE, || count(cluster, &output, ReadCommitted) >= full as u64);
+    cluster.wait_settled(&[&output]);
+    assert_eq!(groups(cluster, &output), expected);
+    let held: i64 = group.lag(&[&input]);
+    assert!(held > 0, "what is held is not committed");
+    process.stop_cleanly();
+    assert_eq!(groups(cluster, &output), expected, "a stop writes no part of a group");
+    // What is left comes when its time is over.
+    room.drain(pipeline(50, "100ms"));
+    let all = groups(cluster, &output).into_values().flatten().flatten();
+    let mut all: Vec<u64> = all.collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..total).filter(|id| id % 3 != 0).collect::<Vec<_>>(), "each once");
+    eprintln!("{full} groups over {kills} kills, {held} offsets held at the end");
+}
+
+/// Three records one after another, and nothing behind them.
+pub(super) fn a_group_that_is_not_full_is_written_when_its_time_is_over(room: &Room) {
+    written_by_time(room, "exactly", |pipeline| pipeline);
+    if !room.mode().is_worker() {
+        // At least once has no transactions, and so no scope.
+        written_by_time(room, "least", Pipeline::at_least_once);
+    }
+}
+
+fn written_by_time(room: &Room, part: &str, delivery: fn(Pipeline) -> Pipeline) {
+    let (input, output) = (room.topic(&format!("{part}.in"), 1), room.topic(&format!("{part}.out"), 1));
+    let group = room.cluster().group(&room.name(part));
+    let mut pipeline = delivery(room.copy(&[&input], &output)).processor("{type: batch, count: 100, interval: 2s, format: array}");
+    pipeline.consumer_group = room.name(part);
+    pipeline.transactional_id = pipeline.transactional_id.map(|_| room.name(part));
+    let mut process = room.run(&pipeline);
+    group.wait_members(&[1], PATIENCE);
+    for id in 0..3 {
+        room.load(&[&input], 1).send(id..id + 1);
+    }
+    wait_until("its time is over", PATIENCE, || count(room.cluster(), &output, ReadCommitted) > 0);
+    group.wait_drained(&[&input], PATIENCE);
+    let all: Vec<_> = groups(room.cluster(), &output).into_values().flatten().collect();
+    assert_eq!(all, [[0, 1, 2]], "one group, since all came within its time");
+    process.stop_cleanly();
+}
+
+/// And what is held is counted, and is no reason to call a stream stuck.
+pub(super) fn a_stop_commits_nothing_that_is_held(room: &Room) {
+    let (input, output) = (room.topic("in", 1), room.topic("out", 1));
+    let group = room.cluster().group(&room.group());
+    let [port] = free_ports().expect("a free port");
+    let pipeline = |count: usize| {
+        let pipeline = room.copy(&[&input], &output).processor(&format!("{{type: batch, count: {count}, interval: 1h}}"));
+        format!("health_check: {{address: '127.0.0.1:{port}', stuck_after: 200ms}}\n{pipeline}")
+    };
+    room.load(&[&input], 1).send(0..5);
+    let mut process = room.run(pipeline(6));
+    wait_until("it holds records for longer than would be stuck", PATIENCE, || {
+        get(port, "/readiness").0 == 200 && metric(port, "wattle_frontier_age_seconds") > 0.5
+    });
+    assert_eq!(metric(port, "wattle_records_total"), 0.0);
+    process.stop_cleanly();
+    assert_eq!(group.lag(&[&input]), 5);
+    assert_eq!(count(room.cluster(), &output, ReadUncommitted), 0);
+    // They are read again; the last two wait for others.
+    let mut process = room.run(pipeline(3));
+    wait_until("a group is full", PATIENCE, || group.lag(&[&input]) == 2);
+    process.stop_cleanly();
+    assert_eq!(count(room.cluster(), &output, ReadCommitted), 3);
+    let mut process = room.run(pipeline(1));
+    group.wait_drained(&[&input], PATIENCE);
+    process.stop_cleanly();
+    Ledger::of(room.cluster(), &output).assert_exact(0..5);
+}
+
+/// The cursor is at the end of a group, and the last group ends with the file.
+pub(super) fn groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills(room: &Room) {
+    let (kills, total) = room.number((2, 40_000), (20, 400_000));
+    let path = room.folder().join("input.jsonl");
+    fs::write(&path, lines(0..total)).expect("a file");
+    let (output, cluster) = (room.topic("out", 1), room.cluster());
+    let keys = format!("exactly_once: true, transactional_id: {}, brokers: \"{}\"", room.group(), cluster.address());
+    let pipeline = |records| {
+        let stream = format!("streams:\n  - input: {{type: file, path: {}}}\n    batch: {}\n", path.display(), room.batch(records));
+        let batch = format!("{{type: batch, count: {COUNT}, interval: 1h, format: array}}");
+        format!("{stream}    pipeline: {{processors: [{batch}]}}\n    output: {{type: kafka, topic: {output}, {keys}}}\n")
+    };
+    for n in 0..kills {
+        let before = cluster.ends(&output, ReadCommitted);
+        let mut process = room.run(pipeline(100 + n));
+        wait_until("it goes on", PATIENCE, || cluster.ends(&output, ReadCommitted) > before);
+        process.kill_in_transaction(cluster, &[&output]);
+    }
+    let mut process = room.run(pipeline(1000));
+    assert_eq!(process.wait_exit(2 * PATIENCE), 0, "exit code; log: {}", process.stderr());
+    fs::remove_file(&path).expect("it is there");
+    let ids: Vec<u64> = (0..total).collect();
+    let expected: Vec<Vec<u64>> = ids.chunks(COUNT).map(<[u64]>::to_vec).collect();
+    assert!(expected.last().is_some_and(|last| last.len() < COUNT), "the last one is not full");
+    let all: Vec<_> = groups(cluster, &output).into_values().flatten().collect();
+    assert!(all == expected, "{} groups instead of {}", all.len(), expected.len());
+}

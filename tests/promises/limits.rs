@@ -1,0 +1,57 @@
+//! What a process takes of its machine.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rdkafka::producer::BaseRecord;
+
+use crate::harness::load::{confirmed_producer, finish, send};
+use crate::harness::process::Process;
+use crate::harness::receiver::Receiver;
+use crate::harness::room::Room;
+use crate::harness::wait::{PATIENCE, wait_until};
+
+const MIB: usize = 1 << 20;
+
+/// A receiver holds every request, so that nothing is done while everything can be fetched: a part of it is. Then it goes on to the end.
+pub(super) fn a_backlog_is_not_fetched_into_memory(room: &Room) {
+    let (partitions, backlog, most) = room.number((8, 400 * MIB, 288 * MIB), (24, 2048 * MIB, 640 * MIB));
+    let input = room.topic("in", partitions);
+    let pad = "x".repeat(20_000);
+    let records = backlog / pad.len();
+    let producer = confirmed_producer(&room.broker().address());
+    for (i, partition) in (0..records).zip((0..partitions).cycle()) {
+        let value = format!(r#"{{"i":{i},"pad":"{pad}"}}"#);
+        send(&producer, BaseRecord::<str, str>::to(&input).partition(partition).payload(&value));
+    }
+    finish(&producer);
+    let receiver = Receiver::start(|_| 200);
+    let url = receiver.url();
+    let (brokers, group) = (room.broker().address(), room.group());
+    let input_map = format!("{{type: kafka, brokers: \"{brokers}\", topics: [\"{input}\"], consumer_group: {group}}}");
+    let output = format!("{{type: http, url: \"{url}\", body: array, timeout: 60s}}");
+    let mut process = room.run(format!("streams: [{{id: slow, input: {input_map}, output: {output}}}]\n"));
+    receiver.wait_held(0);
+    let (mut seen, mut since) = (0, Instant::now());
+    wait_until("it fetches no more", PATIENCE, || {
+        let now = peak(&process);
+        if now > seen {
+            (seen, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_secs(2)
+    });
+    assert!((backlog / 8..most).contains(&seen), "{} MiB with a backlog of {} MiB", seen / MIB, backlog / MIB);
+    receiver.cut();
+    room.cluster().group(&group).wait_drained(&[&input], 2 * PATIENCE);
+    let end = peak(&process);
+    eprintln!("{group}: at most {} MiB before, {} MiB in all, of {} MiB", seen / MIB, end / MIB, backlog / MIB);
+    assert!(end < most, "{} MiB with a backlog of {} MiB", end / MIB, backlog / MIB);
+    process.stop_cleanly();
+}
+
+/// The most memory that it has had, in bytes.
+fn peak(process: &Process) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+}
