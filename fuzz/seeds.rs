@@ -169,12 +169,20 @@ fn transaction() -> Frames {
         .ask(ApiKey::AddPartitionsToTxn, 3, add)
         .ask(ApiKey::Produce, 10, produce("t", batch(&["a", "b"], 0, 0, true), true))
         .ask(ApiKey::Produce, 8, produce("t", batch(&["c"], 0, 2, true), true))
-        .ask(ApiKey::AddOffsetsToTxn, 3, AddOffsetsToTxnRequest::default().with_transactional_id(id()).with_group_id(group()))
+        .ask(
+            ApiKey::AddOffsetsToTxn,
+            3,
+            AddOffsetsToTxnRequest::default().with_transactional_id(id()).with_group_id(group()),
+        )
         .ask(ApiKey::TxnOffsetCommit, 3, hold.with_topics(vec![position]))
         .ask(ApiKey::DescribeTransactions, 0, DescribeTransactionsRequest::default().with_transactional_ids(vec![id()]))
         .ask(ApiKey::Fetch, 11, fetch("t"))
         .ask(ApiKey::EndTxn, 3, end.with_committed(true))
-        .ask(ApiKey::OffsetFetch, 8, OffsetFetchRequest::default().with_groups(vec![positions]).with_require_stable(true))
+        .ask(
+            ApiKey::OffsetFetch,
+            8,
+            OffsetFetchRequest::default().with_groups(vec![positions]).with_require_stable(true),
+        )
         .ask(ApiKey::InitProducerId, 4, init)
         .ask(ApiKey::ListTransactions, 1, ListTransactionsRequest::default())
         .wait(120_000)
