@@ -279,7 +279,7 @@ impl Broker {
                 state.journal(&Entry::Group(image))?;
             }
         }
-        let settings = Settings { auto_create: self.builder.auto_create };
+        let settings = Settings { auto_create: self.builder.auto_create, waits: true };
         let core = Arc::new(Core::new(state, self.clock.clone(), settings));
         let clients = Clients::new();
         let accepting = listeners.into_iter().map(|one| one.accept(&core, &clients, &self.controls)).collect();

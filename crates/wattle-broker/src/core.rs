@@ -176,6 +176,8 @@ impl State {
 pub(crate) struct Settings {
     /// Partitions of topics that come into being by being asked for; none: they do not.
     pub(crate) auto_create: Option<i32>,
+    /// Whether a request may wait for others; without, one that would is dropped.
+    pub(crate) waits: bool,
 }
 
 /// Shared by all connections.
@@ -223,7 +225,7 @@ impl Core {
         state: MutexGuard<'a, State>,
         at_most: Duration,
     ) -> Option<MutexGuard<'a, State>> {
-        if self.is_stopping() || state.broken.is_some() {
+        if self.is_stopping() || state.broken.is_some() || !self.settings.waits {
             return None;
         }
         let (state, _) = condvar.wait_timeout(state, at_most.min(LOOK_AGAIN)).unwrap_or_else(PoisonError::into_inner);

@@ -7,6 +7,9 @@ mod control;
 mod core;
 mod error;
 mod folder;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod housekeeping;
 mod journal;

@@ -9,6 +9,9 @@ mod arkflow;
 mod cases;
 mod chain;
 mod connect;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guarantee;
 mod http;
 mod mqtt;

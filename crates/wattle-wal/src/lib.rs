@@ -26,6 +26,9 @@ mod covered;
 mod disk;
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod log;
 mod number;
 mod options;

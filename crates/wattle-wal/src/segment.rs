@@ -30,6 +30,9 @@ pub(crate) const OVERHEAD: u64 = EMPTY + frame::HEADER as u64;
 /// that goes on behind them uses none again.
 pub(crate) const NUMBERS: u64 = 1 << 20;
 
+/// No segment begins behind it: there are numbers for all of its own, and for the one behind it.
+const LAST: u64 = u64::MAX - 2 * NUMBERS;
+
 const EXTENSION: &str = ".wal";
 /// How a file is called before it is complete.
 pub(crate) const NEW: &str = ".new";
@@ -42,7 +45,7 @@ pub(crate) fn name(base: u64) -> String {
 /// The first number of the segment with this name; `None` where it is no segment.
 pub(crate) fn base(name: &str) -> Option<u64> {
     let number = name.strip_suffix(EXTENSION)?;
-    (number.len() == 20).then(|| number.parse().ok())?
+    (number.len() == 20).then(|| number.parse().ok())?.filter(|base| *base <= LAST)
 }
 
 /// What a segment says about itself.
@@ -128,10 +131,10 @@ mod tests {
     #[test]
     fn a_name_is_a_number() {
         assert_eq!(name(42), "00000000000000000042.wal");
-        for number in [0, 42, u64::MAX] {
+        for number in [0, 42, LAST] {
             assert_eq!(base(&name(number)), Some(number));
         }
-        for other in ["42.wal", "00000000000000000042.new", "0000000000000000004x.wal", "lock", ""] {
+        for other in ["42.wal", "00000000000000000042.new", "0000000000000000004x.wal", "lock", "", &name(u64::MAX)] {
             assert_eq!(base(other), None, "{other}");
         }
     }

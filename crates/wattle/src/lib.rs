@@ -15,6 +15,9 @@ mod cluster;
 mod config;
 mod error;
 mod extract;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod invariant;
 pub mod kafka;
 mod lane;

@@ -7,6 +7,8 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestKind, ResponseHeader, ResponseKind};
 use kafka_protocol::protocol::{Encodable, decode_request_header_from_buffer};
 
+use crate::server::lengths;
+
 /// As Kafka's `socket.request.max.bytes`.
 pub(crate) const MAX_REQUEST_BYTES: usize = 100 * 1024 * 1024;
 
@@ -30,8 +32,12 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Bytes>> {
         let problem = format!("a request of {size} bytes; 8 to {MAX_REQUEST_BYTES} are allowed");
         return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     }
-    let mut frame = vec![0; size];
-    from.read_exact(&mut frame)?;
+    // As much memory as has come, whatever the client says.
+    let mut frame = Vec::with_capacity(size.min(1 << 20));
+    from.by_ref().take(size as u64).read_to_end(&mut frame)?;
+    if frame.len() < size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     Ok(Some(frame.into()))
 }
 
@@ -42,9 +48,9 @@ pub(crate) fn head(frame: &Bytes) -> Head {
     Head { key: number(0), version: number(2), correlation }
 }
 
-/// The client's id and the request. The decoder panics on some malformed bytes, which is caught here; but it reserves memory for whatever length an array
-/// claims to have, and a length beyond the machine's memory aborts the process, which cannot be caught.
+/// The client's id and the request.
 pub(crate) fn decode(mut frame: Bytes, key: ApiKey, version: i16) -> Result<(String, RequestKind), String> {
+    lengths::check(&frame, key, version).map_err(|error| format!("{error:#}"))?;
     let decoded = catch_unwind(AssertUnwindSafe(|| {
         let header = decode_request_header_from_buffer(&mut frame)?;
         let client = header.client_id.map(|id| id.to_string()).unwrap_or_default();

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::server::Address;
 use crate::server::clients::Clients;
 use crate::server::connection::Connection;
+use crate::server::session::Session;
 
 /// One address to listen on.
 #[derive(Clone, Debug)]
@@ -114,7 +115,8 @@ fn serve(
     };
     let Some(entry) = clients.enter(stream.try_clone()?) else { return Ok(()) };
     let (core, controls) = (core.clone(), controls.clone());
-    let run = move || Connection { stream, entry, peer, advertised, core, controls }.serve();
+    let session = Session { peer, advertised, controls, core };
+    let run = move || Connection { stream, session, entry }.serve();
     thread::Builder::new().name("broker-client".into()).spawn(run)?;
     Ok(())
 }

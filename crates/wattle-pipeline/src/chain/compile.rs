@@ -8,6 +8,7 @@ use vrl::path::{OwnedSegment, OwnedTargetPath, OwnedValuePath, PathPrefix};
 use vrl::prelude::{Collection, KeyString, Kind, Value};
 use wattle::StageError;
 
+use super::nesting;
 use super::target::{METADATA, READ_ONLY, RecordTarget};
 use crate::problem::{Place, hint};
 use crate::yaml::{Field, Scalar, Style};
@@ -69,6 +70,14 @@ impl Script {
 }
 
 fn compile(access: Access, source: &str, field: &Field, text: &str) -> Option<Program> {
+    let depth = nesting::depth(source);
+    if depth > nesting::DEEPEST {
+        field.problem(format!(
+            "is nested {depth} deep, and {} is the most; write it in several statements",
+            nesting::DEEPEST
+        ));
+        return None;
+    }
     let mut config = CompileConfig::default();
     match access {
         Access::Read => config.set_read_only(),

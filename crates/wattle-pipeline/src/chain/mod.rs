@@ -3,6 +3,7 @@
 mod compile;
 pub(crate) mod json;
 pub(crate) mod key;
+mod nesting;
 mod processor;
 mod route;
 mod run;

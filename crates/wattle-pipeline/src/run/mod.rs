@@ -33,6 +33,8 @@ use std::time::{Duration, Instant};
 pub(crate) use drain::Link;
 use health::Health;
 use part::Part;
+#[cfg(any(test, fuzzing))]
+pub(crate) use push::{Envelope, unpack};
 use retry::Condition;
 use wattle::{Error, Lag, Metrics, Monitor, Snapshot, Stop};
 

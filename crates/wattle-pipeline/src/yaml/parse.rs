@@ -15,7 +15,7 @@ const DEEPEST: usize = 64;
 /// The document of a text in YAML or JSON.
 pub(super) fn parse(text: &str, format: Format, report: &Report) -> Option<Node> {
     let text = if format == Format::Json { join_surrogates(text) } else { Cow::Borrowed(text) };
-    let mut builder = Builder { parser: Parser::new_from_str(&text), format, report };
+    let mut builder = Builder { parser: Parser::new_from_str(&text), format, report, end: end(&text) };
     builder.document().unwrap_or_default()
 }
 
@@ -56,6 +56,8 @@ struct Builder<'a> {
     parser: Parser<'a, StrInput<'a>>,
     format: Format,
     report: &'a Report,
+    /// Behind the last character. The parser means by the end of the text sometimes a line more.
+    end: Place,
 }
 
 impl<'a> Builder<'a> {
@@ -66,7 +68,7 @@ impl<'a> Builder<'a> {
             match event {
                 Event::StreamEnd => break,
                 Event::DocumentStart(_) if root.is_some() => {
-                    return self.stop(place(span.start), "", "a second document; a pipeline file holds one");
+                    return self.stop(self.place(span.start), "", "a second document; a pipeline file holds one");
                 }
                 Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
                 event => root = Some(self.node(event, span, "", 0)?),
@@ -82,7 +84,7 @@ impl<'a> Builder<'a> {
     fn next(&mut self) -> Result<(Event<'a>, Span), Stopped> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => self.unreadable(place(*error.marker()), error.info()),
+            Some(Err(error)) => self.unreadable(self.place(*error.marker()), error.info()),
             None => self.unreadable(Place { line: 1, column: 1 }, "the text ends too early"),
         }
     }
@@ -97,7 +99,7 @@ impl<'a> Builder<'a> {
     }
 
     fn node(&mut self, event: Event<'a>, span: Span, path: &str, depth: usize) -> Result<Node, Stopped> {
-        let place = place(span.start);
+        let place = self.place(span.start);
         if depth > DEEPEST {
             return self.stop(place, path, "nested too deeply");
         }
@@ -152,7 +154,7 @@ impl<'a> Builder<'a> {
         let mut entries: Vec<(Key, Node)> = Vec::new();
         loop {
             let (event, span) = self.next()?;
-            let place = place(span.start);
+            let place = self.place(span.start);
             self.check_plain(&event, place, path);
             let name = match event {
                 Event::MappingEnd => return Ok(entries),
@@ -172,10 +174,17 @@ impl<'a> Builder<'a> {
             }
         }
     }
+
+    fn place(&self, marker: Marker) -> Place {
+        Place { line: marker.line(), column: marker.col() + 1 }.min(self.end)
+    }
 }
 
-fn place(marker: Marker) -> Place {
-    Place { line: marker.line(), column: marker.col() + 1 }
+/// The place behind a text.
+fn end(text: &str) -> Place {
+    let breaks = text.matches(['\n', '\r']).count() - text.matches("\r\n").count();
+    let last = text.rsplit(['\n', '\r']).next().unwrap_or_default();
+    Place { line: 1 + breaks, column: 1 + last.chars().count() }
 }
 
 #[cfg(test)]
@@ -189,5 +198,17 @@ mod tests {
             r#"{"a\\ud83d": "\U0001f600\n\uD83D \u00e9"}"#
         );
         assert_eq!(join_surrogates("\\ud83"), "\\ud83");
+    }
+
+    #[test]
+    fn a_text_that_ends_too_early_has_its_problem_at_its_end() {
+        for (text, place) in [("{\n\"a\": [1,\n ", "3:2"), ("{\r\n\"a\": [1,\r\n", "3:1"), ("a: [é", "1:6")] {
+            let report = Report::default();
+            assert!(parse(text, Format::Yaml, &report).is_none());
+            let problems = report.into_problems("x.yaml".into()).expect("it is no YAML").list;
+            let places: Vec<_> =
+                problems.iter().map(|problem| format!("{}:{}", problem.line, problem.column)).collect();
+            assert_eq!(places, [place], "{text:?}: {problems:?}");
+        }
     }
 }

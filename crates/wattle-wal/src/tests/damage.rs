@@ -173,3 +173,22 @@ fn a_damaged_mark_means_a_replay_and_never_a_loss() {
     damaged.replace("covered", vec![0xff; mark.len()]);
     assert_eq!(texts(&try_open(&damaged).unwrap(), None).len(), 10);
 }
+
+#[test]
+fn an_entry_in_the_place_of_another_hides_none() {
+    let disk = Sim::default();
+    let log = open(&disk, SyncMode::PerEntry);
+    for text in ["one", "two", "six", "ten"] {
+        append(&log, text);
+    }
+    let name = &disk.segments()[0];
+    let whole = disk.bytes(name);
+    let frame = |number: usize| 48 + number * 27..48 + (number + 1) * 27;
+    // The last one where the third was, and nothing behind it: the numbers still go up.
+    let mut bytes = whole[..frame(2).end].to_vec();
+    bytes[frame(2)].copy_from_slice(&whole[frame(3)]);
+    let damaged = disk.killed();
+    damaged.replace(name, bytes);
+    let refused = try_open(&damaged).err().map(|error| error.to_string());
+    assert!(refused.is_some_and(|text| text.contains("at byte 102: its number is out of order")));
+}

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 pub(crate) use commit::refusal;
 pub(crate) use guard::check_sizes;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
+#[cfg(any(test, fuzzing))]
+pub(crate) use restore::fold;
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
 pub(crate) use transactional::{LONGEST_PAUSE, gave_up, open as open_sink, taken};
 pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, TransactionalSinkFactory};

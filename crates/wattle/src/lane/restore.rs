@@ -10,6 +10,8 @@ use crate::kafka::{Offset, Position};
 use crate::stage::Transformer;
 use crate::state::{Checkpoint, Disk, Failed, Memory, Origin, Store, is_state_key, now_ms};
 use crate::task::positions;
+#[cfg(any(test, fuzzing))]
+use crate::worker::Restores;
 use crate::worker::{Restoring, Shared, Stop};
 
 /// Keys, and bytes of keys and values, that a store takes at once.
@@ -115,6 +117,19 @@ impl<'a> Chunk<'a> {
         self.bytes = 0;
         Ok(())
     }
+}
+
+/// The store that these records of a changelog make.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fold<'r>(records: impl IntoIterator<Item = (&'r [u8], Option<&'r [u8]>)>) -> Box<dyn Store> {
+    let (mut store, restores) = (Memory::default(), Restores::default());
+    let progress = restores.begin("", 0, Position(0), Position(0));
+    let mut chunk = Chunk::new(&mut store, Position(0), 0, progress);
+    for (offset, (key, value)) in (0..).zip(records) {
+        chunk.add(Offset(offset), key, value).expect("memory takes it");
+    }
+    chunk.end(None, 0).expect("memory takes it");
+    Box::new(store)
 }
 
 /// The store of a task as it was left.

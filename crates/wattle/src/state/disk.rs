@@ -222,14 +222,14 @@ fn stored(key: &[u8]) -> &[u8] {
     if key.is_empty() { EMPTY } else { key }
 }
 
-fn encode(Checkpoint { position, owned_until }: Checkpoint) -> [u8; 16] {
+pub(crate) fn encode(Checkpoint { position, owned_until }: Checkpoint) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&position.0.to_be_bytes());
     bytes[8..].copy_from_slice(&owned_until.to_be_bytes());
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<Checkpoint> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     let (position, owned_until) = bytes.split_first_chunk::<8>()?;
     let owned_until = owned_until.try_into().ok()?;
     Some(Checkpoint { position: Position(i64::from_be_bytes(*position)), owned_until: i64::from_be_bytes(owned_until) })

@@ -14,6 +14,8 @@ use std::ops::Deref;
 pub(crate) use changes::{Change, StoreFailed, TaskStates};
 pub(crate) use checkpoint::{Checkpoint, Ends, now_ms};
 pub(crate) use disk::{Disk, Origin};
+#[cfg(any(test, fuzzing))]
+pub(crate) use disk::{decode, encode};
 pub(crate) use folder::StateFolder;
 pub(crate) use memory::Memory;
 pub(crate) use timers::{Due, MAX_NAME, time as timer_time};

@@ -26,6 +26,8 @@ pub(crate) use desk::Question;
 pub use desk::States;
 pub use monitor::{Lag, Membership, Monitor, PartitionLag};
 pub use restores::Restore;
+#[cfg(any(test, fuzzing))]
+pub(crate) use restores::Restores;
 pub(crate) use restores::Restoring;
 pub(crate) use shared::{Router, Shared};
 pub(crate) use startup::{ChangelogFacts, Limits, check_topics, check_transaction_timeout};

@@ -17,7 +17,7 @@ use super::*;
 
 fn core() -> Arc<Core> {
     let (state, _) = recover(None, 0).expect("memory has no errors");
-    Arc::new(Core::new(state, Arc::new(Clock::default()), Settings { auto_create: None }))
+    Arc::new(Core::new(state, Arc::new(Clock::default()), Settings { auto_create: None, waits: true }))
 }
 
 fn client() -> Client {

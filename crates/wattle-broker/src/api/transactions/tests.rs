@@ -26,7 +26,7 @@ use super::*;
 fn core() -> Core {
     let (mut state, _) = recover(None, 0).expect("memory has no errors");
     state.create_topic("t", 1, BTreeMap::new(), 0).expect("memory has no errors");
-    Core::new(state, Arc::new(Clock::default()), Settings { auto_create: None })
+    Core::new(state, Arc::new(Clock::default()), Settings { auto_create: None, waits: true })
 }
 
 fn client() -> Client {

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 
 pub(crate) use envelope::Envelope;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use envelope::unpack;
 pub(crate) use log::{LogSource, open};
 pub(crate) use queue::{Queue, QueueSource};
