@@ -105,9 +105,12 @@ pub fn schema() -> String {
 /// The map or maps at a place: where its `type` decides, one of several.
 fn at(place: &str) -> Value {
     let mut found: Vec<Value> = variants(place).map(|(word, map)| object(place, word, map)).collect();
-    match found.len() {
-        1 => found.remove(0),
-        _ => json!({ "oneOf": found }),
+    let words: Option<Vec<&str>> = variants(place).map(|(word, _)| word).collect();
+    match (found.len(), words) {
+        (1, _) => found.remove(0),
+        // Editors offer the values of one that has other required keys only where they stand beside the choice as well.
+        (_, Some(words)) => json!({ "properties": { "type": { "enum": words } }, "oneOf": found }),
+        (_, None) => json!({ "oneOf": found }),
     }
 }
 
