@@ -48,10 +48,10 @@ pub(crate) fn head(frame: &Bytes) -> Head {
     Head { key: number(0), version: number(2), correlation }
 }
 
-/// The client's id and the request.
+/// The client's id and the request. Where the decoder panics, the bytes are no request either.
 pub(crate) fn decode(mut frame: Bytes, key: ApiKey, version: i16) -> Result<(String, RequestKind), String> {
-    lengths::check(&frame, key, version).map_err(|error| format!("{error:#}"))?;
     let decoded = catch_unwind(AssertUnwindSafe(|| {
+        lengths::check(&frame, key, version)?;
         let header = decode_request_header_from_buffer(&mut frame)?;
         let client = header.client_id.map(|id| id.to_string()).unwrap_or_default();
         Ok::<_, Box<dyn std::error::Error>>((client, RequestKind::decode(key, &mut frame, version)?))

@@ -1,7 +1,7 @@
 //! How deep a program is nested, from its text alone. VRL goes down into its expressions by recursion, when it compiles and when it runs, and a stack that
 //! overflows ends the process.
 
-/// Far more than anybody writes, and far less than a stack holds.
+/// More than anybody writes, and less than overflows the main thread, where programs are compiled.
 pub(super) const DEEPEST: usize = 500;
 
 /// At least the depth of the deepest expression: brackets that are open, and operators of the expressions around and before a place. A chain of operators is

@@ -415,22 +415,6 @@ fn a_key_comes_from_the_record_as_the_processors_left_it() {
     assert_eq!(key(&keyed("{type: value, value: all}", &[]), b"not json"), Ok(Some("all".to_owned())));
 }
 
-/// The threads of tests have the stack of those of tasks. Not optimised, it holds less.
-#[cfg(not(debug_assertions))]
-#[test]
-fn the_deepest_program_that_is_accepted_runs() {
-    for (before, middle, after, count) in [
-        ("(", "1", ")", 490),
-        ("!", "true", "", 490),
-        ("1 + ", "1", "", 490),
-        (".b = ", "1", "", 490),
-        ("if .c == 1 { 2 } else ", "{ 1 }", "", 240),
-    ] {
-        let program = format!(".a = {}{middle}{}", before.repeat(count), after.repeat(count));
-        assert!(value_of(&vrl(&program), "{}").is_some_and(|value| value.starts_with("{\"a\":")), "{before}");
-    }
-}
-
 #[test]
 fn a_program_that_is_nested_too_deeply_is_refused_and_does_not_end_the_process() {
     let program = |depth: usize| format!(".a = {}1{}", "(".repeat(depth), ")".repeat(depth));
