@@ -135,9 +135,12 @@ pub fn start(plan: Plan, options: RunOptions) -> Result<Running, Error> {
     Ok(Running { streams, threads, supervisor, health })
 }
 
+/// As much as a main thread has: what was compiled there, by recursion, runs here by recursion. Memory is taken as it is needed.
+const STACK: usize = 8 << 20;
+
 fn spawn<T: Send + 'static>(name: String, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Error> {
     let what = format!("start the thread {name}");
-    std::thread::Builder::new().name(name).spawn(body).map_err(|source| Error::Io { what, source })
+    std::thread::Builder::new().name(name).stack_size(STACK).spawn(body).map_err(|source| Error::Io { what, source })
 }
 
 impl Running {

@@ -13,6 +13,9 @@ use crate::kafka::GroupToken;
 use crate::lane::{Command, Lane};
 use crate::stage::Transformer;
 
+/// As much as a main thread has, since a stage may have been tried there. Memory is taken as it is needed.
+const STACK: usize = 8 << 20;
+
 /// How long a partition may be without those of the same number of the other topics.
 const PARTIAL: Duration = Duration::from_secs(60);
 const SAY_PARTIAL: Duration = Duration::from_secs(5);
@@ -112,6 +115,7 @@ impl<S: Transformer> Lanes<S> {
             let lane = Lane::new(number, self.shared.clone(), inbox)?;
             let thread = thread::Builder::new()
                 .name(format!("lane-{number}"))
+                .stack_size(STACK)
                 .spawn(move || lane.run())
                 .map_err(|source| Error::Io { what: format!("start the thread of lane {number}"), source })?;
             self.running.insert(number, Running { commands, thread });
