@@ -69,6 +69,9 @@ pub(super) fn kills_of_a_process_that_writes_files_lose_nothing_and_show_no_part
             eprintln!("kill {n} of {kills}: {} files, and {} that are not complete", named.len(), hidden.len());
             process = room.run(&file);
         }
+        // The last one completes what is left when it has something to write: it must not be stopped before.
+        let before = group.progress(&[&input]);
+        wait_until("the last process goes on", PATIENCE, || group.progress(&[&input]) > before);
         let total = load.finish();
         group.wait_drained(&[&input], PATIENCE);
         process.stop_cleanly();
