@@ -308,16 +308,12 @@ struct Part<'a> {
 impl<T: Source + ?Sized> Writer<'_, T> {
     /// Behind it the first `until` records of the batch that was filled are done with. Returns false where `deliver` has returned `None`.
     fn write(&mut self, source: &mut T, part: Part<'_>, until: usize) -> Result<bool, Error> {
-        let Part { batch, output, mut aside, records, mut dead_letters } = part;
-        let mut messages = output.len() - dead_letters;
+        let Part { batch, output, mut aside, records, dead_letters } = part;
+        let messages = output.len() - dead_letters;
         let started = Instant::now();
         let Some(refused) = (self.deliver)(source, batch, output, until)? else { return Ok(false) };
-        for RefusedRecord { source, reason } in refused {
-            messages -= output.iter().filter(|message| message.source == source).count();
-            dead_letters += 1;
-            aside.dead_letters.add(&batch.get(source), &reason);
-        }
-        self.metrics.batch(records, messages, dead_letters, started.elapsed());
+        let (withdrawn, letters) = aside.refused(refused, batch, output);
+        self.metrics.batch(records, messages - withdrawn, dead_letters + letters, started.elapsed());
         self.metrics.skipped(aside.skipped.count);
         self.log.note(self.name, aside);
         source.delivered(until)?;

@@ -1,20 +1,10 @@
 //! Inputs that cannot be read again, and the write-ahead log: what is accepted, what it gives, and what is refused.
 
-use crate::support::{accepted, problems, refuses};
+use crate::support::{accepted, line, logged as stream, problems, refuses};
 
 const HTTP: &str = "type: http, address: \"0.0.0.0:8080\", path: /events";
 const LOG: &str = "path: ./data/wal";
 const EXACT: &str = "type: kafka, topic: b, exactly_once: true, transactional_id: t";
-
-fn stream(input: &str, durability: &str, output: &str) -> String {
-    let durability = if durability.is_empty() { String::new() } else { format!("    durability: {{{durability}}}\n") };
-    format!("streams:\n  - input: {{{input}}}\n{durability}    output: {{{output}}}\n")
-}
-
-fn line(input: &str, durability: &str, output: &str) -> String {
-    let plan = accepted(&stream(input, durability, output));
-    format!("{} | {}", plan.streams[0].route(), plan.streams[0].guarantee())
-}
 
 #[test]
 fn a_log_makes_pushed_records_exactly_once_from_there_on() {

@@ -1,19 +1,9 @@
 //! `mqtt` inputs: what is accepted, what it gives, and what is refused.
 
-use crate::support::{accepted, problems, refuses};
+use crate::support::{accepted, line, logged as stream, problems, refuses};
 
 const MQTT: &str = "type: mqtt, host: broker, client_id: c, topics: [a/#, b]";
 const EXACT: &str = "type: kafka, topic: out, exactly_once: true, transactional_id: t";
-
-fn stream(input: &str, durability: &str, output: &str) -> String {
-    let durability = if durability.is_empty() { String::new() } else { format!("    durability: {{{durability}}}\n") };
-    format!("streams:\n  - input: {{{input}}}\n{durability}    output: {{{output}}}\n")
-}
-
-fn line(input: &str, durability: &str, output: &str) -> String {
-    let plan = accepted(&stream(input, durability, output));
-    format!("{} | {}", plan.streams[0].route(), plan.streams[0].guarantee())
-}
 
 #[test]
 fn a_message_is_acknowledged_when_it_is_safe_and_the_plan_says_when() {

@@ -51,3 +51,15 @@ pub(crate) fn stream(input: &str, output: &str) -> String {
 
 pub(crate) const KAFKA_IN: &str = "type: kafka, topics: [a], consumer_group: g";
 pub(crate) const KAFKA_OUT: &str = "type: kafka, topic: b";
+
+/// A stream with the keys of `durability`, or without it.
+pub(crate) fn logged(input: &str, durability: &str, output: &str) -> String {
+    let durability = if durability.is_empty() { String::new() } else { format!("    durability: {{{durability}}}\n") };
+    format!("streams:\n  - input: {{{input}}}\n{durability}    output: {{{output}}}\n")
+}
+
+/// What the plan of such a stream says: its route and its guarantee.
+pub(crate) fn line(input: &str, durability: &str, output: &str) -> String {
+    let plan = accepted(&logged(input, durability, output));
+    format!("{} | {}", plan.streams[0].route(), plan.streams[0].guarantee())
+}

@@ -10,7 +10,6 @@ use super::{Lane, guard};
 use crate::config::WorkerConfig;
 use crate::error::Error;
 use crate::kafka::{Position, TopicPartition};
-use crate::lane::RefusedRecord;
 use crate::stage::Transformer;
 use crate::task::Lifecycle;
 use crate::task::gather::Held;
@@ -71,8 +70,8 @@ impl<S: Transformer> Lane<S> {
                 }
             }
             let records = held.records();
-            let mut dead_letters = held.dead_letters();
-            let mut messages = held.ready.output.len() - dead_letters;
+            let dead_letters = held.dead_letters();
+            let messages = held.ready.output.len() - dead_letters;
             // What is held is out of reach meanwhile: tasks that are lost in between are forgotten behind it.
             std::mem::swap(&mut self.batch, &mut held.ready.batch);
             std::mem::swap(&mut self.output, &mut held.ready.output);
@@ -81,12 +80,9 @@ impl<S: Transformer> Lane<S> {
             std::mem::swap(&mut self.output, &mut held.ready.output);
             let outcome = outcome?;
             if outcome == Outcome::Committed {
-                for RefusedRecord { source, reason } in self.take_refused() {
-                    messages -= held.ready.output.iter().filter(|message| message.source == source).count();
-                    dead_letters += 1;
-                    held.aside.dead_letters.add(&held.ready.batch.get(source), &reason);
-                }
-                shared.metrics.batch(records, messages, dead_letters, started.elapsed());
+                let (withdrawn, letters) =
+                    held.aside.refused(self.take_refused(), &held.ready.batch, &held.ready.output);
+                shared.metrics.batch(records, messages - withdrawn, dead_letters + letters, started.elapsed());
                 let aside = held.committed();
                 shared.metrics.skipped(aside.skipped.count);
                 self.asides.note(&shared.config.name, aside);

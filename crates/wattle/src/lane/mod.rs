@@ -323,8 +323,8 @@ impl<S: Transformer> Lane<S> {
             if positions.is_empty() {
                 return Ok(());
             }
-            let mut dead_letters = aside.dead_letters.count;
-            let mut messages = self.output.len() - dead_letters;
+            let dead_letters = aside.dead_letters.count;
+            let messages = self.output.len() - dead_letters;
             if let Some(changelog) = &shared.config.changelog_topic {
                 self.output.log_states(changelog);
                 if self.wipe_unread()? {
@@ -344,12 +344,8 @@ impl<S: Transformer> Lane<S> {
             };
             match outcome {
                 Outcome::Committed => {
-                    for RefusedRecord { source, reason } in self.take_refused() {
-                        messages -= self.output.iter().filter(|message| message.source == source).count();
-                        dead_letters += 1;
-                        aside.dead_letters.add(&self.batch.get(source), &reason);
-                    }
-                    shared.metrics.batch(until, messages, dead_letters, started.elapsed());
+                    let (withdrawn, letters) = aside.refused(self.take_refused(), &self.batch, &self.output);
+                    shared.metrics.batch(until, messages - withdrawn, dead_letters + letters, started.elapsed());
                     shared.metrics.skipped(aside.skipped.count);
                     self.asides.note(&shared.config.name, aside);
                     open.renew();

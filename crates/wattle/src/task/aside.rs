@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::kafka::{Batch, Mark, Record, Refused};
+use crate::lane::RefusedRecord;
 use crate::stage::{Output, StageError};
 
 /// Between two lines about records of one kind.
@@ -107,6 +108,16 @@ impl Tally {
 }
 
 impl Aside {
+    /// Adds records that the output has refused and put elsewhere. Returns how many messages were made from them, and how many records they are.
+    pub(crate) fn refused(&mut self, records: Vec<RefusedRecord>, batch: &Batch, output: &Output) -> (usize, usize) {
+        let (letters, mut messages) = (records.len(), 0);
+        for RefusedRecord { source, reason } in records {
+            messages += output.iter().filter(|message| message.source == source).count();
+            self.dead_letters.add(&batch.get(source), &reason);
+        }
+        (messages, letters)
+    }
+
     /// Adds those of a later batch.
     pub(crate) fn append(&mut self, other: Aside) {
         self.skipped.append(other.skipped);
