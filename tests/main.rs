@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     if let Some(verdict) = chaos::command() {
         return verdict;
     }
+    harness::failure::keep_panics();
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
     let context = Arc::new(Context::new().expect("a temporary folder and a shell"));
@@ -68,8 +69,7 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
             Some(what) => Err(what.into()),
             None => {
                 let room = Room::new(Arc::clone(&context), kind, mode, promise.name);
-                context.timed(timed, || (promise.test)(&room));
-                Ok(())
+                Ok(context.timed(timed, || (promise.test)(&room))?)
             }
         };
         Trial::test(name, body).with_kind(promise.module).with_ignored_flag(missing.is_some() && !required)

@@ -15,6 +15,8 @@ use super::members;
 use super::wait::{PATIENCE, wait_for, wait_until};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
+/// Longer than the 10 s that a transaction lasts by default, and less than the minute that tests give one that somebody has to end.
+const SETTLED: Duration = Duration::from_secs(40);
 
 /// What a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,16 +147,19 @@ impl Cluster {
         open
     }
 
-    /// Returns when none of these topics has an open transaction: markers are written soon after a transaction's end, which for that of
-    /// a dead worker is after the 10 s of its timeout at the latest.
+    /// Returns when no transaction is open that is so now on these topics: markers are written soon after a transaction's end, which for
+    /// that of a dead worker is after the 10 s of its timeout at the latest.
     pub(crate) fn wait_settled(&self, topics: &[&str]) {
-        self.wait_settled_within(Duration::from_secs(15), topics);
+        self.wait_settled_within(SETTLED, topics);
     }
 
     /// The same where what is left open may last longer.
     pub(crate) fn wait_settled_within(&self, patience: Duration, topics: &[&str]) {
+        let ends: Vec<_> = topics.iter().map(|topic| self.ends(topic, Isolation::ReadUncommitted)).collect();
         wait_until(&format!("no transaction is open on {topics:?}"), patience, || {
-            self.open_transactions(topics).is_empty()
+            topics.iter().zip(&ends).all(|(topic, ends)| {
+                self.ends(topic, Isolation::ReadCommitted).iter().zip(ends).all(|(stable, end)| stable >= end)
+            })
         });
     }
 
