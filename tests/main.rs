@@ -16,6 +16,7 @@ mod harness;
 mod promise;
 mod promises;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -41,10 +42,28 @@ fn main() -> ExitCode {
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
     let context = Arc::new(Context::new().expect("a temporary folder and a shell"));
     let trials = KINDS.iter().flat_map(|&kind| trials(kind, &context, arguments.list)).collect();
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    let conclusion = libtest_mimic::run(&arguments, mixed(trials));
     context.finish();
     context.print_slowest();
     conclusion.exit_code()
+}
+
+/// Those of each module and kind of broker spread over the whole run: neighbours would want the same, a broker for themselves or all of the
+/// machine, and wait for each other.
+fn mixed(trials: Vec<Trial>) -> Vec<Trial> {
+    let mut modules: BTreeMap<(String, String), Vec<Trial>> = BTreeMap::new();
+    for trial in trials {
+        let broker = trial.name().split("::").next().unwrap_or_default().to_owned();
+        modules.entry((trial.kind().to_owned(), broker)).or_default().push(trial);
+    }
+    let place = |index: usize, count: usize| (2 * index + 1) * 1_000_000 / (2 * count);
+    let placed = modules.into_values().flat_map(|trials| {
+        let count = trials.len();
+        trials.into_iter().enumerate().map(move |(index, trial)| (place(index, count), trial))
+    });
+    let mut placed: Vec<_> = placed.collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, trial)| trial).collect()
 }
 
 /// Those of one kind of broker. Where it cannot start they are ignored, or fail if they are required.

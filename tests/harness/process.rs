@@ -26,7 +26,7 @@ pub(crate) struct Process {
 }
 
 /// So many lines of its log a process leaves to a test that has failed.
-const TAIL: usize = 20;
+const TAIL: usize = 15;
 
 type Lines = Arc<Mutex<Vec<String>>>;
 

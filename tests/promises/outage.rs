@@ -139,8 +139,8 @@ pub(super) fn a_broker_that_was_frozen_is_worked_with_again(room: &Room) {
     let mut process = room.run(&night.pipeline);
     night.wait_progress(&mut process, 100);
     broker.kafka().freeze();
-    // The fault is the time itself.
-    std::thread::sleep(Duration::from_secs(room.number(20, 90)));
+    // The fault is the time itself: requests wait for ten seconds and more.
+    std::thread::sleep(Duration::from_secs(room.number(14, 90)));
     broker.kafka().thaw();
     let seen = night.progress();
     wait_until("it goes on, or ends and is started again", PATIENCE, || {

@@ -14,6 +14,7 @@ use crate::harness::http::{Answer, Client, PAUSE};
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::ports::free_ports;
 use crate::harness::process::Process;
+use crate::harness::proxy::Api;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
@@ -333,19 +334,23 @@ pub(super) fn a_log_that_was_cut_short_goes_on_and_one_that_is_damaged_is_refuse
 
 /// Killed on the way: what the log had accepted is written once, though nobody can read the pipe again.
 pub(super) fn stdin_goes_on_behind_what_its_log_has(room: &Room) {
-    const TOTAL: u64 = 400_000;
+    const TOTAL: u64 = 200_000;
     let ingest = Ingest::new(room);
     let yaml = ingest.yaml();
     let from = yaml.find("input: {").unwrap();
     let until = from + yaml[from..].find('\n').unwrap();
     let yaml = format!("{}input: {{type: stdin}}{}", &yaml[..from], &yaml[until..]);
-    // Enough for some hundred transactions: an entry of the log is not torn apart.
+    // Enough for some hundred transactions: an entry of the log is not torn apart. The first process is slow.
+    let proxy = room.broker().proxy();
+    let _slow = proxy.delay(Api::Produce, &room.group(), Duration::from_millis(50));
+    let slow = yaml.replace(ingest.cluster.address(), proxy.address());
+    assert_ne!(slow, yaml);
     fs::write(room.folder().join("first"), lines(0..TOTAL)).unwrap();
     fs::write(room.folder().join("second"), lines(TOTAL..TOTAL + 1000)).unwrap();
-    let run = |file: &str| room.shell(&format!("exec \"$0\" run \"$1\" < {file}"), &yaml);
-    let mut process = run("first");
+    let run = |file: &str, yaml: &str| room.shell(&format!("exec \"$0\" run \"$1\" < {file}"), yaml);
+    let mut process = run("first", &slow);
     process.kill_in_transaction(room.cluster(), &[&ingest.output]);
-    let mut process = run("second");
+    let mut process = run("second", &yaml);
     assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
     let ledger = ingest.ledger();
     // How much of the first file was in the log only the log knows: without a hole, and then all of the second.
