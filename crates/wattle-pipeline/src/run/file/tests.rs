@@ -125,6 +125,28 @@ fn a_restart_within_a_file_of_csv_knows_its_header_and_its_line() {
 }
 
 #[test]
+fn a_byte_order_mark_within_a_file_is_text_wherever_a_run_begins() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("f");
+    let columns = vec!["a".to_owned(), "b".to_owned()];
+    let format = FileFormat::Csv(CsvFormat { delimiter: b',', columns: Some(columns) });
+    fs::write(&path, "\u{feff}1,2\n\u{feff}3,4\n5\r6\n\u{feff}7,8\n").unwrap();
+    let mut source = FileSource::open(&input(&path, format, false), false).unwrap();
+    source.resume(None).unwrap();
+    let all = read(&mut source).0;
+    let values: Vec<_> = all.iter().map(|(_, value)| value.as_str()).collect();
+    let marked = "{\"a\":\"\u{feff}3\",\"b\":\"4\"}";
+    assert_eq!(values, [r#"{"a":"1","b":"2"}"#, marked, "5\r6", &marked.replace('3', "7").replace('4', "8")]);
+    for done in 1..4 {
+        source.resume(None).unwrap();
+        read(&mut source);
+        let cursor = source.cursor(done);
+        source.resume(Some(&cursor)).unwrap();
+        assert_eq!(read(&mut source).0, all[done..], "behind {done} rows");
+    }
+}
+
+#[test]
 fn a_quoted_field_without_end_is_the_last_row() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("f");
