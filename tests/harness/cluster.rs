@@ -145,7 +145,7 @@ impl Cluster {
         open
     }
 
-    /// Returns when none of these topics has an open transaction: markers are written soon after a transaction's end, which for that of
+    /// W8, of transactions: returns when none of these topics has an open one. Markers are written soon after a transaction's end, which for that of
     /// a dead worker is after the 10 s of its timeout at the latest.
     pub(crate) fn wait_settled(&self, topics: &[&str]) {
         self.wait_settled_within(Duration::from_secs(15), topics);
@@ -215,6 +215,16 @@ impl Group<'_> {
         let by_partition: BTreeMap<i32, Option<i64>> =
             found.elements().iter().map(|e| (e.partition(), e.offset().to_raw().filter(|&o| o >= 0))).collect();
         by_partition.into_values().collect()
+    }
+
+    /// What was committed beside the positions of a topic: who did it.
+    pub(crate) fn holders(&self, topic: &str) -> Vec<String> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
+        let found = wait_for(&format!("positions of group {}", self.name), PATIENCE, || {
+            self.consumer.committed_offsets(list.clone(), TIMEOUT).ok()
+        });
+        found.elements().iter().map(|element| element.metadata().to_owned()).collect()
     }
 
     /// Returns when the coordinator answers: a broker that has just started for the first time makes the topic for it now.
