@@ -110,7 +110,9 @@ promises! {
         a_backlog_is_not_fetched_into_memory (embedded only: "it fetches alike"),
         records_with_very_many_outputs_are_written_in_bounded_memory (embedded only: "it writes alike");
     health:
-        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both");
+        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both"),
+        an_idle_process_whose_broker_is_away_is_not_ready (embedded only: "the outages are tested on both"),
+        no_secret_is_in_an_answer_or_in_the_log (embedded only: "the texts are ours and the client's");
     source (each scope):
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,

@@ -11,6 +11,27 @@ use crate::kafka::{Admin, GroupView};
 /// For a coordinator that starts or moves.
 const ASK: Duration = Duration::from_secs(10);
 
+/// Asks a cluster now and then whether it answers.
+pub struct Ping(Admin);
+
+impl Ping {
+    /// Nothing connects yet. `name`: the `stream` of its log lines.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for properties that the client refuses.
+    pub fn new(name: &str, brokers: &str, properties: &ClientProperties) -> Result<Self, Error> {
+        Admin::new(name, brokers, properties).map(Ping)
+    }
+
+    /// One question, which any of the brokers may answer.
+    ///
+    /// # Errors
+    /// Where none does in time.
+    pub fn ask(&self, timeout: Duration) -> Result<(), Error> {
+        self.0.answers(timeout).map_err(|source| Error::Kafka { what: "ask whether a broker answers".to_owned(), source })
+    }
+}
+
 /// A cluster that has answered.
 pub struct ClusterView {
     admin: Admin,

@@ -31,7 +31,7 @@ mod worker;
 
 pub use app::{App, AppBuilder};
 pub use application::{Application, ChangelogView, Inspection, LocalState, LocalTask, MemberView, PositionView};
-pub use cluster::ClusterView;
+pub use cluster::{ClusterView, Ping};
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,

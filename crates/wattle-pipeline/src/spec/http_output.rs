@@ -9,7 +9,7 @@ use ureq::http::{HeaderName, HeaderValue, Method, Uri};
 use super::retry::{self, RetryPolicy};
 use crate::yaml::{Field, Map};
 
-#[derive(Clone, Debug)]
+#[derive(Clone)] // no `Debug`: the URL and the headers may be secrets
 pub(crate) struct HttpOutput {
     pub(crate) url: Uri,
     pub(crate) method: Method,

@@ -220,3 +220,26 @@ fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<chain::Item> {
     map.finish();
     items.iter().filter_map(|item| chain::read(item, surroundings.text)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails to compile for a type that can be shown: then the name of `f` is of two traits.
+    macro_rules! cannot_be_shown {
+        ($($shown:ty),+) => {$({
+            trait Ambiguous<Why> { fn f() {} }
+            #[allow(dead_code, reason = "a name is all that is wanted of it")]
+            struct Shown;
+            impl<T: ?Sized> Ambiguous<()> for T {}
+            impl<T: ?Sized + std::fmt::Debug> Ambiguous<Shown> for T {}
+            let _: fn() = <$shown as Ambiguous<_>>::f;
+        })+};
+    }
+
+    #[test]
+    fn what_holds_secrets_has_no_debug_text_that_a_panic_could_show() {
+        cannot_be_shown!(Authorization, HttpInput, MqttInput, HttpOutput, SqlOutput, SqlDatabase, KafkaInput);
+        cannot_be_shown!(KafkaOutput, ErrorOutput, Input, Output, Stream, crate::plan::Plan, crate::StreamPlan);
+    }
+}

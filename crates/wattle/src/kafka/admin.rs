@@ -60,6 +60,11 @@ impl Admin {
         })
     }
 
+    /// Whether a broker of the cluster answers in time. Cheap, whatever is in the cluster.
+    pub(crate) fn answers(&self, timeout: Duration) -> Result<(), kafka::Error> {
+        ffi::answers(self.client.inner().native_ptr(), timeout)
+    }
+
     /// The id of the cluster.
     pub(crate) fn cluster_id(&self) -> Result<String, Error> {
         self.cluster()?;

@@ -34,6 +34,22 @@ pub(crate) struct Member {
     pub(crate) partitions: Vec<(String, i32)>,
 }
 
+/// Asks for the brokers of the cluster, which any of them answers, and about no topic.
+pub(crate) fn answers(client: Handle, timeout: Duration) -> Result<(), Error> {
+    let mut metadata = ptr::null();
+    // SAFETY: the client is alive over the call; what it hands out is destroyed once.
+    unsafe {
+        let code = sys::rd_kafka_metadata(client, 0, ptr::null_mut(), &raw mut metadata, millis(timeout));
+        if !metadata.is_null() {
+            sys::rd_kafka_metadata_destroy(metadata);
+        }
+        match Code::from(code) {
+            Code::NoError => Ok(()),
+            code => Err(Error::of(code)),
+        }
+    }
+}
+
 /// The ids of topics: a topic that is deleted and made again has another one. A topic that is not there is left out.
 pub(crate) fn topic_ids(
     client: Handle,

@@ -12,7 +12,7 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka_sys as sys;
 
-pub(crate) use describe::{Committed, Group, Member, all_committed, group, topic_ids};
+pub(crate) use describe::{Committed, Group, Member, all_committed, answers, group, topic_ids};
 
 use super::error::{Error, Flags};
 
