@@ -116,6 +116,8 @@ struct Connection {
     keep_alive: Duration,
     heard: Instant,
     ping: Instant,
+    /// It has let us in.
+    welcome: bool,
     held: Option<Held>,
 }
 
@@ -212,6 +214,7 @@ impl Client {
             keep_alive: keep_alive_time,
             heard: now,
             ping: now + keep_alive_time,
+            welcome: false,
             held: None,
         };
         connection.send(&Outgoing::Connect(Connect {
@@ -246,6 +249,7 @@ impl Client {
             let Some(packet) = bytes.get(at..at + length) else { break };
             at += length;
             let incoming = Incoming::read(packet, head).map_err(|_| malformed())?;
+            connection.check_turn(&incoming)?;
             if let Incoming::Publish(publish) = &incoming {
                 if !self.publish(publish, connection)? {
                     connection.held = Some(Held { packet: packet.to_vec(), head, again: Instant::now() + NO_ROOM });
@@ -264,6 +268,7 @@ impl Client {
         match *incoming {
             Incoming::ConnAck { resumed, reason: 0, session_expiry, keep_alive, .. } => {
                 self.session.connected(resumed);
+                connection.welcome = true;
                 let asked = self.input.session_expiry.as_secs();
                 if let Some(seconds) = session_expiry.filter(|seconds| u64::from(*seconds) < asked) {
                     tracing::warn!(
@@ -417,6 +422,16 @@ impl Client {
 impl Connection {
     fn send(&mut self, packet: &Outgoing<'_>) {
         packet.write(&mut self.write);
+    }
+
+    /// The first packet of a connection lets us in or does not, and no other one does.
+    fn check_turn(&self, incoming: &Incoming<'_>) -> Result<(), End> {
+        let is_welcome = matches!(incoming, Incoming::ConnAck { .. });
+        if is_welcome == self.welcome && !matches!(incoming, Incoming::Disconnect { .. }) {
+            let what = if is_welcome { "a second CONNACK" } else { "something before its CONNACK" };
+            return Err(End::Lost(format!("it sends {what}, which MQTT 5 does not allow")));
+        }
+        Ok(())
     }
 
     fn answer(&mut self, answer: Answer) {
