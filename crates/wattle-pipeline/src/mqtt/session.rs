@@ -77,9 +77,8 @@ impl<F> Session<F> {
         }
         let is_known = publish.qos > 0 && publish.dup;
         // On one connection a number is in use until it is acknowledged, so that not even the mark of a repetition is needed to know one of QoS 2.
-        let is_same = |taken: &Taken<F>| {
-            taken.message == Some((id, print)) && (is_known || (taken.here && publish.qos == 2))
-        };
+        let is_same =
+            |taken: &Taken<F>| taken.message == Some((id, print)) && (is_known || (taken.here && publish.qos == 2));
         if let Some(taken) = self.waiting.iter_mut().find(|taken| is_same(taken)) {
             taken.here = true;
             return Arrival::Waits;

@@ -1,6 +1,6 @@
 //! Makes a batch durable: the one transaction path, and what follows from its failures.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Patience, Reaction, reaction};
 use super::{Committer, Lane, transactional};
 use crate::error::Error;
 use crate::invariant;
-use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition};
+use crate::kafka::{self, Batch, Failure, Ownership, Position, RefusedOutput, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::{Ends, now_ms};
 use crate::task::Lifecycle;
@@ -256,25 +256,32 @@ pub(crate) fn refusal(
     batch: &Batch,
     limit: impl Fn(&str) -> Option<i64>,
 ) -> Option<Error> {
-    let refused = failure.refused.as_ref()?;
-    let message = output.get(refused.index);
+    let first = failure.refused.first()?;
     let too_large = failure.error.code() == Some(Code::MessageSizeTooLarge);
-    let limit = too_large.then(|| limit(message.topic)).flatten();
-    let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
-    let reason = format!(
-        "kafka refused a record for {}{} of key {}: {} ({} bytes{allows})",
-        message.topic,
-        // Without one it did not come as far as that.
-        if refused.partition < 0 { String::new() } else { format!("/{}", refused.partition) },
-        shown(message.key),
-        failure.error,
-        refused.bytes,
-    );
-    let text = format!("{reason}{}", made_from(batch, message.source));
-    let is_output = too_large && refused.index < output.logged_from();
-    let oversized = if is_output { vec![(refused.index, reason)] } else { Vec::new() };
-    Some(Error::Refused { text, oversized, is_sent: true })
+    let mut limits = BTreeMap::new();
+    let mut reason = |refused: &RefusedOutput| {
+        let message = output.get(refused.index);
+        let limit = too_large.then(|| *limits.entry(message.topic).or_insert_with(|| limit(message.topic))).flatten();
+        let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
+        // Without a partition it did not come as far as that.
+        let partition = if refused.partition < 0 { String::new() } else { format!("/{}", refused.partition) };
+        let (topic, key, bytes) = (message.topic, shown(message.key), refused.bytes);
+        format!("kafka refused a record for {topic}{partition} of key {key}: {} ({bytes} bytes{allows})", failure.error)
+    };
+    // A record batch of several is refused as a whole, and says nothing of any of its records.
+    let is_alone = |refused: &RefusedOutput| output.size(refused.index) > refused.alone_above;
+    let with_others = if too_large && !is_alone(first) { WITH_OTHERS } else { "" };
+    let text = format!("{}{with_others}{}", reason(first), made_from(batch, output.get(first.index).source));
+    let oversized = failure.refused.iter().filter(|refused| too_large && refused.index < output.logged_from());
+    let oversized =
+        oversized.filter(|refused| is_alone(refused)).map(|refused| (refused.index, reason(refused))).collect();
+    Some(Error::Refused { text, oversized, alone_above: too_large.then_some(first.alone_above) })
 }
+
+/// Why a record that fits is refused.
+const WITH_OTHERS: &str = ". It was in a record batch with others, which together are larger than that: the limit was lowered since this process has \
+                           started, or it may not ask for it. Start it again; if that does not help, let its user describe the topic's configuration, or set \
+                           batch.size below the limit in the output's client";
 
 /// Where an output comes from, and what that means for the positions.
 pub(super) fn made_from(batch: &Batch, source: usize) -> String {

@@ -33,7 +33,7 @@ use crate::error::{Error, panic_text};
 use crate::kafka::{self, Batch, Offset, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
-use crate::task::aside::{AsideLog, Marks, put_aside};
+use crate::task::aside::{AsideLog, Care, Marks, put_aside};
 use crate::task::gather::Held;
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::{Lifecycle, Task, positions};
@@ -87,6 +87,7 @@ pub(crate) struct Lane<S: Transformer> {
     asides: AsideLog,
     /// By topic, partition and offset.
     marks: Marks<(usize, i32, Offset)>,
+    care: Care,
     /// Which queue has the first turn.
     turn: usize,
     /// When the stores were last told that they are ours.
@@ -118,6 +119,7 @@ impl<S: Transformer> Lane<S> {
             runtime: process::Runtime::new()?,
             asides: AsideLog::default(),
             marks: Marks::new(),
+            care: Care::default(),
             turn: 0,
             owned: Instant::now(),
             told: BTreeMap::new(),
@@ -337,6 +339,7 @@ impl<S: Transformer> Lane<S> {
                     if put_aside(&error, &self.output, &mut self.batch, shared.config.dead_letter_topic.as_deref()) =>
                 {
                     tracing::debug!("{}: runs again with a record put aside: {error}", self.name());
+                    self.care.learn(&error);
                     self.marks.keep(&self.batch, 0, |index| place(&self.batch, index));
                     continue;
                 }
@@ -350,6 +353,7 @@ impl<S: Transformer> Lane<S> {
                     self.asides.note(&shared.config.name, aside);
                     open.renew();
                     self.marks.forget(until, |index| place(&self.batch, index));
+                    self.care.committed();
                     committed = until;
                 }
                 Outcome::Dropped => {}
@@ -366,6 +370,7 @@ impl<S: Transformer> Lane<S> {
             stage: &*shared.stage,
             limits,
             dead_letter_topic: shared.config.dead_letter_topic.as_deref(),
+            cut_above: self.care.cut_above(self.held.is_some()),
             runtime: &self.runtime,
             timers: Firing { now: now_ms(), tasks: &running },
         };
