@@ -1,17 +1,17 @@
 //! Makes a batch durable: the one transaction path, and what follows from its failures.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use super::guard::shown;
 use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Patience, Reaction, reaction};
+use super::refusal::refusal;
 use super::{Committer, Lane, transactional};
 use crate::error::Error;
 use crate::invariant;
-use crate::kafka::{self, Batch, Failure, Ownership, Position, RefusedOutput, TopicPartition};
+use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::{Ends, now_ms};
 use crate::task::Lifecycle;
@@ -247,50 +247,6 @@ impl<S: Transformer> Lane<S> {
             Error::Kafka { what: format!("{}: commit ({topics})", self.name()), source: failure.error }
         })
     }
-}
-
-/// Names what an operator needs of a refused output: where it was going, its size, and what it was made from.
-pub(crate) fn refusal(
-    failure: &Failure,
-    output: &Output,
-    batch: &Batch,
-    limit: impl Fn(&str) -> Option<i64>,
-) -> Option<Error> {
-    let first = failure.refused.first()?;
-    let too_large = failure.error.code() == Some(Code::MessageSizeTooLarge);
-    let mut limits = BTreeMap::new();
-    let mut reason = |refused: &RefusedOutput| {
-        let message = output.get(refused.index);
-        let limit = too_large.then(|| *limits.entry(message.topic).or_insert_with(|| limit(message.topic))).flatten();
-        let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
-        // Without a partition it did not come as far as that.
-        let partition = if refused.partition < 0 { String::new() } else { format!("/{}", refused.partition) };
-        let (topic, key, bytes) = (message.topic, shown(message.key), refused.bytes);
-        format!("kafka refused a record for {topic}{partition} of key {key}: {} ({bytes} bytes{allows})", failure.error)
-    };
-    // A record batch of several is refused as a whole, and says nothing of any of its records.
-    let is_alone = |refused: &RefusedOutput| output.size(refused.index) > refused.alone_above;
-    let with_others = if too_large && !is_alone(first) { WITH_OTHERS } else { "" };
-    let text = format!("{}{with_others}{}", reason(first), made_from(batch, output.get(first.index).source));
-    let oversized = failure.refused.iter().filter(|refused| too_large && refused.index < output.logged_from());
-    let oversized =
-        oversized.filter(|refused| is_alone(refused)).map(|refused| (refused.index, reason(refused))).collect();
-    Some(Error::Refused { text, oversized, alone_above: too_large.then_some(first.alone_above) })
-}
-
-/// Why a record that fits is refused.
-const WITH_OTHERS: &str = ". It was in a record batch with others, which together are larger than that: the limit was lowered since this process has \
-                           started, or it may not ask for it. Start it again; if that does not help, let its user describe the topic's configuration, or set \
-                           batch.size below the limit in the output's client";
-
-/// Where an output comes from, and what that means for the positions.
-pub(super) fn made_from(batch: &Batch, source: usize) -> String {
-    if source >= batch.len() {
-        return ". A timer has made it; nothing of its batch is committed".to_owned();
-    }
-    let record = batch.get(source);
-    let (topic, partition, offset) = (record.topic, record.partition, record.offset);
-    format!(". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed")
 }
 
 pub(super) enum Attempt {

@@ -1,7 +1,7 @@
 //! Names an output that cannot be meant, or that its topic cannot take, before anything is produced: what a broker says of it is no more than a
 //! size, and one that creates topics takes a misspelt one.
 
-use super::commit::made_from;
+use super::refusal::made_from;
 use crate::config::{Compression, Delivery, WorkerConfig};
 use crate::error::Error;
 use crate::kafka::{ALONE, Batch};

@@ -6,6 +6,7 @@ mod fence;
 mod gathered;
 mod guard;
 mod reaction;
+mod refusal;
 mod restore;
 mod sink;
 mod starter;
@@ -19,9 +20,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use commit::refusal;
 pub(crate) use guard::check_sizes;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
+pub(crate) use refusal::refusal;
 #[cfg(any(test, fuzzing))]
 pub(crate) use restore::fold;
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};

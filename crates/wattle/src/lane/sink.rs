@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::commit::refusal;
+use super::refusal::refusal;
 use crate::config::{ClientProperties, Compression};
 use crate::error::Error;
 use crate::kafka::{Admin, Batch, Producer, ProducerConfig};

@@ -209,3 +209,24 @@ impl Unsaid {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn care_begins_with_a_refusal_and_ends_after_some_batches_without_one() {
+        let refused = |alone_above| Error::Refused { text: String::new(), oversized: Vec::new(), alone_above };
+        let mut care = Care::default();
+        care.learn(&refused(None));
+        assert_eq!(care.cut_above(false), None, "no broker has refused it");
+        care.learn(&refused(Some(1000)));
+        assert_eq!((care.cut_above(false), care.cut_above(true)), (Some(1000), Some(0)));
+        (1..CAREFUL).for_each(|_| care.committed());
+        care.learn(&refused(Some(1000)));
+        (1..CAREFUL).for_each(|_| care.committed());
+        assert_eq!(care.cut_above(false), Some(1000));
+        care.committed();
+        assert_eq!(care.cut_above(false), None);
+    }
+}
