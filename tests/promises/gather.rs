@@ -149,7 +149,7 @@ pub(super) fn an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic(
     let path = room.folder().join("input.jsonl");
     let texts: Vec<_> = (0..30).map(|id| padded(&input, id, if (10..20).contains(&id) { 200 } else { 2 })).collect();
     fs::write(&path, texts.join("\n")).expect("a file");
-    let producer = confirmed_producer(&cluster.address());
+    let producer = confirmed_producer(cluster.address());
     texts.iter().for_each(|text| send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(text)));
     finish(&producer);
     let brokers = format!("brokers: \"{}\"", cluster.address());

@@ -35,10 +35,6 @@ impl Failure {
         Failure { error: Error::of(code), refused, outcome_unknown: false }
     }
 
-    pub(super) fn is_too_large(&self) -> bool {
-        self.error.code() == Some(Code::MessageSizeTooLarge)
-    }
-
     /// Whether it only says that something else failed before.
     pub(super) fn is_consequence(&self) -> bool {
         let code = self.error.code();
@@ -104,6 +100,11 @@ impl Deliveries {
     /// A refusal that is not the consequence of another failure.
     pub(super) fn definite(&self) -> Option<Failure> {
         self.failure().filter(|failure| !failure.is_consequence())
+    }
+
+    /// Whether nothing worse was told than that records are too large.
+    pub(super) fn are_too_large(&self) -> bool {
+        matches!(self.worst, Some((Code::MessageSizeTooLarge, _)))
     }
 
     /// Why not everything was delivered.

@@ -277,9 +277,8 @@ impl Producer {
         const SILENCE: Duration = Duration::from_secs(1);
         let mut last = Instant::now();
         while self.outstanding > 0 {
-            if let Some(failure) = reports.definite()
-                && !(self.transactional_id.is_empty() && failure.is_too_large())
-            {
+            let goes_on = self.transactional_id.is_empty() && reports.are_too_large();
+            if !goes_on && let Some(failure) = reports.definite() {
                 return Err(failure);
             }
             if left(deadline).is_zero() {

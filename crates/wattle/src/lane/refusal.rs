@@ -78,10 +78,10 @@ mod tests {
     #[test]
     fn a_small_record_that_is_refused_with_others_is_not_put_aside() {
         let (oversized, text) = put_aside(&[500, 101, 100, 20]);
-        assert_eq!(oversized, [0, 1]);
+        assert_eq!(oversized, [0_usize, 1]);
         assert!(text.contains("500 bytes, the topic allows 90") && !text.contains("with others"), "{text}");
         let (oversized, text) = put_aside(&[100, 20]);
-        assert_eq!(oversized, []);
+        assert!(oversized.is_empty());
         assert!(text.contains("in a record batch with others") && text.contains("batch.size"), "{text}");
     }
 }
