@@ -192,8 +192,8 @@ impl Producer {
             return self.await_deliveries(&mut reports, deadline, offsets);
         }
         // A transaction that has failed refuses every later call too; report the failure that explains most.
-        self.poll(Duration::ZERO, &mut reports);
-        match (reports.definite(), sent, begun) {
+        let definite = self.definite(&mut reports, begun.as_ref().err());
+        match (definite, sent, begun) {
             (Some(failure), ..) => Err(failure),
             (None, Err(failure), _) if !failure.is_consequence() => Err(failure),
             (None, _, Err(error)) => Err(error.into()),
@@ -225,14 +225,30 @@ impl Producer {
             answer => answer,
         };
         if let Err(failure) = self.send(output, &mut reports) {
-            self.poll(Duration::ZERO, &mut reports);
-            return Err(match (reports.definite(), alive()) {
+            let alive = alive();
+            let definite = self.definite(&mut reports, alive.as_ref().err());
+            return Err(match (definite, alive) {
                 (Some(definite), _) => definite,
                 (None, Err(error)) if failure.is_consequence() => error.into(),
                 (None, _) => failure,
             });
         }
         self.await_deliveries(&mut reports, deadline, alive)
+    }
+
+    /// The refusal of an output, where one has failed a transaction. Calls are refused for it a moment before its report is there.
+    fn definite(&mut self, reports: &mut Deliveries, refused: Option<&Error>) -> Option<Failure> {
+        const MOMENT: Duration = Duration::from_secs(1);
+        let until = Instant::now() + MOMENT;
+        self.poll(Duration::ZERO, reports);
+        while reports.definite().is_none()
+            && self.outstanding > 0
+            && refused.is_some_and(|error| error.verdict() == Verdict::Crash)
+            && !left(until).is_zero()
+        {
+            self.poll(Duration::from_millis(10), reports);
+        }
+        reports.definite()
     }
 
     /// Sends the outputs and waits until every one is confirmed. For producers without transactions.
