@@ -228,7 +228,7 @@ impl Group<'_> {
     pub(crate) fn holders(&self, topic: &str) -> Vec<String> {
         let mut list = TopicPartitionList::new();
         list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
-        let found = wait_for(&format!("positions of group {}", self.name), PATIENCE, || {
+        let found = wait_for(&format!("positions of group {}", self.name), ANSWER, || {
             self.consumer.committed_offsets(list.clone(), TIMEOUT).ok()
         });
         found.elements().iter().map(|element| element.metadata().to_owned()).collect()
