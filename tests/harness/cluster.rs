@@ -149,8 +149,8 @@ impl Cluster {
         open
     }
 
-    /// Returns when no transaction is open that is so now on these topics: markers are written soon after a transaction's end, which for
-    /// that of a dead worker is after the 10 s of its timeout at the latest.
+    /// W8, of transactions: returns when no transaction is open that is so now on these topics. Markers are written soon after a transaction's
+    /// end, which for that of a dead worker is after the 10 s of its timeout at the latest.
     pub(crate) fn wait_settled(&self, topics: &[&str]) {
         self.wait_settled_within(SETTLED, topics);
     }
@@ -222,6 +222,16 @@ impl Group<'_> {
         let by_partition: BTreeMap<i32, Option<i64>> =
             found.elements().iter().map(|e| (e.partition(), e.offset().to_raw().filter(|&o| o >= 0))).collect();
         by_partition.into_values().collect()
+    }
+
+    /// What was committed beside the positions of a topic: who did it.
+    pub(crate) fn holders(&self, topic: &str) -> Vec<String> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
+        let found = wait_for(&format!("positions of group {}", self.name), PATIENCE, || {
+            self.consumer.committed_offsets(list.clone(), TIMEOUT).ok()
+        });
+        found.elements().iter().map(|element| element.metadata().to_owned()).collect()
     }
 
     /// Returns when the coordinator answers: a broker that has just started for the first time makes the topic for it now.

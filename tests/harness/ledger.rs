@@ -124,6 +124,8 @@ impl Ledger {
         });
     }
 
+    /// W8, of what a reader sees; that no transaction is left open is [`Cluster::wait_settled`].
+    ///
     /// # Panics
     /// Unless every id is there exactly once, no other is, and those of an input partition are in order.
     pub(crate) fn assert_exact(&self, ids: Range<u64>) {

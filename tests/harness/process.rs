@@ -87,6 +87,11 @@ impl Process {
         self.says_behind(0, words)
     }
 
+    /// In how many lines of its log all of these words are.
+    pub(crate) fn times(&self, words: &[&str]) -> usize {
+        lock(&self.stderr).iter().filter(|line| has(line, words)).count()
+    }
+
     /// How many lines its log has.
     pub(crate) fn lines(&self) -> usize {
         lock(&self.stderr).len()

@@ -34,6 +34,12 @@ fn is_named(room: &Room, part: &str, kind: Resource, operation: Operation) {
         (Resource::Topic, _) => output.clone(),
     };
     let denied = deny(&address, kind, &resource, operation);
+    // Whether the id may be used is told to who uses it, and of a group that is not there yet nothing is told.
+    if matches!(kind, Resource::Topic) {
+        let mut check = room.check(&pipeline);
+        assert_eq!(check.wait_exit(PATIENCE), 1, "{part}: {}", check.stderr());
+        assert!(check.says(&["the user lacks the right (ACL)", &resource]), "{part}: {}", check.stderr());
+    }
     let mut process = room.run(&pipeline);
     assert_eq!(process.wait_exit(PATIENCE), 1, "exit code; log: {}", process.stderr());
     assert!(process.says(&["W0010", "authorization failed", &resource]), "{part}: {}", process.stderr());

@@ -90,12 +90,16 @@ promises! {
         a_record_that_cannot_be_processed_stops_its_stream_and_is_named,
         a_record_that_cannot_be_processed_moves_to_the_error_topic,
         a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic,
+        many_records_that_are_too_large_move_aside_one_after_another_over_a_kill,
+        records_that_are_too_large_hardly_repeat_others_at_least_once (task only: "at least once has no transaction"),
+        small_records_that_are_too_large_together_are_written (plain only: "the promise chooses the scopes"),
         a_stream_that_fails_ends_the_process;
     gather (each scope):
         groups_of_records_do_not_depend_on_how_batches_were_cut_over_kills,
         a_group_that_is_not_full_is_written_when_its_time_is_over,
         a_stop_commits_nothing_that_is_held (task only: "the scope has no part in it"),
-        groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills (plain only: "a file has no scope");
+        groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills (plain only: "a file has no scope"),
+        an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic (plain only: "the promise chooses the scopes");
     routing (each scope):
         a_record_and_its_ways_are_one_transaction_over_kills,
         a_topic_that_is_not_listed_is_refused_with_the_record;
@@ -110,7 +114,9 @@ promises! {
         a_backlog_is_not_fetched_into_memory (embedded only: "it fetches alike"),
         records_with_very_many_outputs_are_written_in_bounded_memory (embedded only: "it writes alike");
     health:
-        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both");
+        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both"),
+        an_idle_process_whose_broker_is_away_is_not_ready (embedded only: "the outages are tested on both"),
+        no_secret_is_in_an_answer_or_in_the_log (embedded only: "the texts are ours and the client's");
     source (each scope):
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,
@@ -160,6 +166,7 @@ promises! {
         a_stopped_process_writes_no_rows_to_postgres_when_it_goes_on (kafka only: "the database decides"),
         a_database_that_is_restarted_loses_and_doubles_nothing (kafka only: "the database decides"),
         rows_that_postgres_refuses_go_to_the_error_topic_or_stop_the_stream (embedded only: "the database decides"),
+        a_check_asks_a_database_what_may_be_written_and_writes_nothing (embedded only: "no broker has a part in it"),
         values_keep_what_they_are_and_an_upsert_keeps_the_last (embedded only: "no broker has a part in it");
     pushed:
         requests_that_were_answered_are_written_once_over_kills,

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use crate::harness::cluster::Group;
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::{Ledger, count};
+use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
@@ -33,11 +34,20 @@ pub(super) fn a_second_process_joins_and_leaves_under_load(room: &Room) {
     }
     goes_on(&group, &input, &mut seen, "the first process works alone again");
     assert!(first.is_running());
+    assert_aborts(&first, room);
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
     cluster.wait_settled(&[&output]); // no reader sees what is behind an open transaction
     Ledger::of(cluster, &output).assert_exact(0..total);
     first.stop_cleanly();
+}
+
+/// A rebalance costs a lane one aborted batch at most: the repetition has the token of the new generation.
+pub(super) fn assert_aborts(process: &Process, room: &Room) {
+    let (aborts, rebalances) = (process.times(&["aborted and runs again"]), process.times(&["gave back"]));
+    let lanes = if room.mode().is_worker() { 1 } else { 4 };
+    eprintln!("{}: {aborts} batches aborted over {rebalances} revocations", room.group());
+    assert!(rebalances > 0 && aborts <= rebalances * lanes, "{aborts} batches aborted over {rebalances} revocations");
 }
 
 /// Returns when every partition's position has moved on from `seen`; each look at them is not behind the one before.

@@ -82,6 +82,7 @@ pub(super) fn a_topic_that_is_made_again_under_a_running_process_is_loud(room: &
     wait_until("it works", PATIENCE, || room.cluster().group(&room.group()).progress(&[&input]) == 10);
     room.cluster().delete_topic(&input);
     room.cluster().create_topic(&input, 1, &[]);
+    room.load(&[&input], 1).send(10..25);
     assert_eq!(process.wait_exit(PATIENCE), 1);
     // Which of the three notices first depends on when the client asks what.
     let noticed = [[input.as_str(), "anew"], [&input, "deleted"], ["Unknown", "topic"]];

@@ -1,7 +1,7 @@
 //! The `wattle` binary as its users meet it. Nothing here needs a broker.
 #![allow(clippy::unwrap_used)] // helpers of tests may panic as tests do
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -323,6 +323,26 @@ fn a_stop_that_hangs_ends_within_the_grace_period_and_says_what_hung() {
     assert!(started.elapsed() >= Duration::from_millis(1_400), "{:?}", started.elapsed());
 }
 
+/// The file is a pipe: the process has come as far as reading it, and no further.
+#[test]
+fn a_signal_before_the_file_is_read_stops_cleanly_and_a_second_one_at_once() {
+    let folder = Folder::new("early");
+    let file = folder.0.join("pipeline.yaml").display().to_string();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    for (signals, expected) in [(&["-TERM"][..], Some(0)), (&["-INT", "-TERM"][..], None)] {
+        let child = wattle(&["run", &file]).spawn().unwrap();
+        let mut pipe = std::fs::File::options().write(true).open(&file).unwrap(); // when both ends are open
+        signals.iter().for_each(|name| signal(&child, name));
+        if expected.is_some() {
+            pipe.write_all(GENERATE.replace("count: 3", "interval: 10ms").as_bytes()).unwrap();
+            drop(pipe);
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), expected, "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("stopped cleanly"), expected.is_some(), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn secrets_do_not_reach_the_log() {
     let folder = Folder::new("secrets");
@@ -341,7 +361,7 @@ fn secrets_do_not_reach_the_log() {
     );
     let http = "streams: [{input: {type: http, address: '127.0.0.1:0', path: /x, auth: {type: bearer, token: '${PASSWORD}'}, max_body: 0}, output: {type: drop}}]\n";
     // What librdkafka itself logs of its properties.
-    let talkative = text.replace("sasl.username:", "debug: conf, sasl.username:");
+    let talkative = text.replace("sasl.username:", "debug: all, sasl.username:");
     let mut children = Vec::new();
     // Once as they are, once with a mistake beside or in the secret.
     for text in [
@@ -362,7 +382,8 @@ fn secrets_do_not_reach_the_log() {
         for arguments in [&["check", &file][..], &["run", &file, "--drain", "--log-level", "trace"]] {
             let broker = closed_address();
             let variables = [("NAME", "wattle"), ("PASSWORD", secret), ("BROKERS", &broker)];
-            children.push((text.clone(), wattle(arguments).envs(variables).spawn().unwrap()));
+            let told = [("RUST_LOG", "trace"), ("RUST_BACKTRACE", "full")];
+            children.push((text.clone(), wattle(arguments).envs(variables).envs(told).spawn().unwrap()));
         }
     }
     for (text, child) in children {

@@ -11,7 +11,7 @@ use crate::spec::CsvFormat;
 type Found = Vec<(i64, String)>;
 
 fn input(path: &Path, format: FileFormat, is_followed: bool) -> FileInput {
-    FileInput { name: String::new(), path: path.to_owned(), format, is_followed }
+    FileInput { name: String::new(), path: path.to_owned(), here: crate::yaml::Given::default(), format, is_followed }
 }
 
 fn lines_of(path: &Path) -> FileSource {
@@ -122,6 +122,28 @@ fn a_restart_within_a_file_of_csv_knows_its_header_and_its_line() {
     source.resume(None).unwrap();
     let text = fill(&mut source, &BatchLimits::default()).map(drop).map_err(|error| format!("{error:?}")).unwrap_err();
     assert!(text.contains("f:1") && text.contains("two columns are named"), "{text}");
+}
+
+#[test]
+fn a_byte_order_mark_within_a_file_is_text_wherever_a_run_begins() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("f");
+    let columns = vec!["a".to_owned(), "b".to_owned()];
+    let format = FileFormat::Csv(CsvFormat { delimiter: b',', columns: Some(columns) });
+    fs::write(&path, "\u{feff}1,2\n\u{feff}3,4\n5\r6\n\u{feff}7,8\n").unwrap();
+    let mut source = FileSource::open(&input(&path, format, false), false).unwrap();
+    source.resume(None).unwrap();
+    let all = read(&mut source).0;
+    let values: Vec<_> = all.iter().map(|(_, value)| value.as_str()).collect();
+    let marked = "{\"a\":\"\u{feff}3\",\"b\":\"4\"}";
+    assert_eq!(values, [r#"{"a":"1","b":"2"}"#, marked, "5\r6", &marked.replace('3', "7").replace('4', "8")]);
+    for done in 1..4 {
+        source.resume(None).unwrap();
+        read(&mut source);
+        let cursor = source.cursor(done);
+        source.resume(Some(&cursor)).unwrap();
+        assert_eq!(read(&mut source).0, all[done..], "behind {done} rows");
+    }
 }
 
 #[test]
@@ -249,6 +271,7 @@ fn a_restart_after_a_rename_finishes_the_old_one_or_says_that_it_cannot() {
     log.rename("log.1", "log.2");
     log.rename("log", "log.1");
     log.append("log", "5\n");
+    log.restart().unwrap();
     let text = log.next().unwrap_err();
     assert!(text.contains("log.1 may be one that nobody has read"), "{text}");
     fs::remove_file(log.path("log.1")).unwrap();
@@ -261,6 +284,26 @@ fn a_restart_after_a_rename_finishes_the_old_one_or_says_that_it_cannot() {
     log.append("log", "5\n6\n");
     let text = log.restart().unwrap_err();
     assert!(text.contains("is not the file that was read") && text.contains("no file beside it"), "{text}");
+}
+
+#[test]
+fn files_that_have_the_name_for_a_moment_are_read_in_their_order() {
+    let mut log = Followed::begin("1\n", false);
+    log.next().unwrap();
+    for (line, last) in [("2\n", "log.1"), ("3\n", "log.2"), ("4\n", "log.3")] {
+        log.rename("log", last);
+        log.append("log", line);
+        assert_eq!(log.once(), Ok((Fill::Wait(POLL), Vec::new())), "the first one may not be finished");
+    }
+    // Wherever they are by then.
+    fs::remove_file(log.path("log.2")).unwrap();
+    log.rename("log.3", "other");
+    for line in ["2", "3", "4"] {
+        assert_eq!(log.next(), Ok(found(&[(1, line)])));
+    }
+    log.restart().unwrap();
+    log.append("log", "5\n");
+    assert_eq!(log.next(), Ok(found(&[(2, "5")])));
 }
 
 #[test]
