@@ -238,7 +238,7 @@ pub(super) fn two_readers_of_a_file_write_it_once(room: &Room) {
 pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
     let mut file = Fixture::new(room, 1);
     file.more = format!("    batch: {}\n", room.batch(100));
-    file.write(&lines(0..20_000));
+    file.write(&lines(0..10_000));
     let slow = file.slowly();
     let mut process = room.run(file.yaml());
     wait_until("it has begun", PATIENCE, || file.stable_ends() > 0);
@@ -246,7 +246,7 @@ pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
     process.wait_says(&["starts again with a new producer"], PATIENCE);
     slow.release();
     assert_eq!(process.wait_exit(2 * PATIENCE), 0, "log: {}", process.stderr());
-    file.ledger().assert_exact(0..20_000);
+    file.ledger().assert_exact(0..10_000);
 }
 
 /// The outcome of the commit under way is not known then.
@@ -254,7 +254,7 @@ pub(super) fn a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles
     let broker = room.own_broker();
     let mut file = Fixture::on(room, &broker, 2);
     file.more = format!("    batch: {}\n", room.batch(100));
-    let total = 20_000;
+    let total = 10_000;
     file.write(&lines(0..total));
     let slow = file.slowly();
     let mut process = room.run(file.yaml());
