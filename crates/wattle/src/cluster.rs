@@ -28,7 +28,9 @@ impl Ping {
     /// # Errors
     /// Where none does in time.
     pub fn ask(&self, timeout: Duration) -> Result<(), Error> {
-        self.0.answers(timeout).map_err(|source| Error::Kafka { what: "ask whether a broker answers".to_owned(), source })
+        self.0
+            .answers(timeout)
+            .map_err(|source| Error::Kafka { what: "ask whether a broker answers".to_owned(), source })
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use wattle::{ClientProperties, Error, Ping};
 
-use super::part::{Gauge, Part};
 use super::health::GLANCE;
+use super::part::{Gauge, Part};
 use super::{StreamHandle, spawn};
 
 /// Longest time without an answer that is no problem yet: a broker that restarts is back by then.
@@ -67,7 +67,8 @@ impl Reach {
 impl Part for Reach {
     fn problem(&self) -> Option<String> {
         let silence = self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-        (silence > self.silence).then(|| format!("no broker of {} has answered for {} s", self.brokers, silence.as_secs()))
+        (silence > self.silence)
+            .then(|| format!("no broker of {} has answered for {} s", self.brokers, silence.as_secs()))
     }
 
     fn gauges(&self) -> Vec<Gauge> {

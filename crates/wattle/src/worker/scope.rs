@@ -68,7 +68,10 @@ impl<S> Shared<S> {
     /// Whether the last positions of these partitions carry our name, as far as they can.
     pub(crate) fn has_signed(&self, partitions: &[TopicPartition], holders: &[Option<Holder>]) -> bool {
         let ours = |(_, task): &TopicPartition| self.holder(*task);
-        partitions.iter().zip(holders).all(|(place, holder)| ours(place).is_none_or(|ours| holder.as_ref() == Some(&ours)))
+        partitions
+            .iter()
+            .zip(holders)
+            .all(|(place, holder)| ours(place).is_none_or(|ours| holder.as_ref() == Some(&ours)))
     }
 }
 
