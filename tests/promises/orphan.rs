@@ -134,11 +134,7 @@ pub(super) fn a_group_that_another_product_shares_is_refused_in_scope_worker(roo
     let pipeline = room.copy(&[&input], &output);
     let mut refused = room.run(&pipeline);
     assert_eq!(refused.wait_exit(PATIENCE), 1, "log: {}", refused.stderr());
-    assert!(
-        refused.says(&["client id billing", &room.group(), "transaction_scope: task"]),
-        "log: {}",
-        refused.stderr()
-    );
+    assert!(refused.says(&["client id billing", &room.group(), "transaction_scope: task"]), "log: {}", refused.stderr());
     drop(other);
     room.load(&[&input], 2).send(0..10);
     room.drain(&pipeline);

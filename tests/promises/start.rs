@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::{Ledger, count};
+use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::mode::Scope;
 use crate::harness::ports::free_ports;
 use crate::harness::process::Process;
@@ -170,8 +170,7 @@ pub(super) fn two_streams_with_one_transactional_id_are_refused(room: &Room) {
     let file = room.copy(&[&input], &output).to_string();
     let (head, stream) = file.split_once('\n').unwrap();
     let second = stream.replace("id: copy", "id: again").replace("consumer_group: ", "consumer_group: other-");
-    let second =
-        second.replace("offset_commit_group: ", "offset_commit_group: other-").replace("other-other-", "other-");
+    let second = second.replace("offset_commit_group: ", "offset_commit_group: other-").replace("other-other-", "other-");
     refused(
         room.run(format!("{head}\n{stream}{second}")),
         2,
@@ -211,16 +210,9 @@ streams:
     assert!(begin.elapsed() < Duration::from_secs(5), "offline");
     let log = process.stderr();
     for place in [
-        "2:",
-        "streams[0].colour",
-        "streams[0].input.topics",
-        "start_from_latest",
-        "streams[0].input.brokers",
-        "streams[0].input.client",
-        "streams[0].pipeline.processors[0]",
-        "streams[0].pipeline.processors[1]",
-        "streams[0].output.exactly_once",
-        "streams[0].output.compression",
+        "2:", "streams[0].colour", "streams[0].input.topics", "start_from_latest", "streams[0].input.brokers",
+        "streams[0].input.client", "streams[0].pipeline.processors[0]", "streams[0].pipeline.processors[1]",
+        "streams[0].output.exactly_once", "streams[0].output.compression",
     ] {
         assert!(log.contains(place), "{place} is not in: {log}");
     }
