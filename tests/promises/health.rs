@@ -26,11 +26,9 @@ pub(super) fn a_process_whose_broker_is_away_is_alive_and_not_ready(room: &Room)
     let mut process = room.run(file);
     let becomes = |what: &str, status: u16| {
         wait_until(what, PATIENCE, || {
+            let answers = process.says(&["answers health checks"]);
             let liveness = get(port, "/liveness").0;
-            assert!(
-                liveness == 200 || liveness == 0 && !process.says(&["answers health checks"]),
-                "liveness {liveness}"
-            );
+            assert!(liveness == 200 || liveness == 0 && !answers, "liveness {liveness}");
             get(port, "/readiness").0 == status
         });
     };

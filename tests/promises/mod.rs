@@ -162,6 +162,7 @@ promises! {
         a_stopped_process_writes_no_rows_to_postgres_when_it_goes_on (kafka only: "the database decides"),
         a_database_that_is_restarted_loses_and_doubles_nothing (kafka only: "the database decides"),
         rows_that_postgres_refuses_go_to_the_error_topic_or_stop_the_stream (embedded only: "the database decides"),
+        a_check_asks_a_database_what_may_be_written_and_writes_nothing (embedded only: "no broker has a part in it"),
         values_keep_what_they_are_and_an_upsert_keeps_the_last (embedded only: "no broker has a part in it");
     pushed:
         requests_that_were_answered_are_written_once_over_kills,

@@ -102,7 +102,7 @@ pub(super) fn a_worker_that_was_expelled_and_came_back_is_not_ended(room: &Room)
     let mut old = room.run(&pipeline);
     group.wait_drained(&[&input], PATIENCE);
     old.signal(Signal::SIGSTOP);
-    wait_until("it is expelled", PATIENCE, || group.members().is_none_or(|members| members.is_empty()));
+    wait_until("it is expelled", PATIENCE, || group.members().is_some_and(|members| members.is_empty()));
     old.signal(Signal::SIGCONT);
     group.wait_members(&[3], PATIENCE);
     let foreign = Transaction::open(&room.broker().address(), &room.name("foreign"));

@@ -69,6 +69,8 @@ pub(super) fn a_static_member_keeps_its_place_until_its_session_ends(room: &Room
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
     let mut pipeline = room.copy(&[&input], &output);
     pipeline.group_instance_id = Some("one".into());
+    // The next process has come before it is over, on a busy machine too.
+    room.set_session(&mut pipeline, 8000);
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 2).start(0, 1000);
     let works = |process: &mut Process| {

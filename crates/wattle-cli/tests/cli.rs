@@ -170,9 +170,10 @@ fn a_broker_that_is_down_ends_the_start_in_time_and_by_name() {
     let commands = [&["run", &file][..], &["tail", "orders", "--brokers", &address]];
     let children = commands.map(|arguments| wattle(arguments).env("BROKERS", &address).spawn().unwrap());
     for output in children.map(|child| child.wait_with_output().unwrap()) {
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        // What it took by its own clock, and before anything else gives up.
+        assert!(stderr(&output).contains(&format!("no broker answers at {address} within 8 s")), "{}", stderr(&output));
+        assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
         assert_eq!(code(&output), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains(&address), "{}", stderr(&output));
     }
 }
 
@@ -258,11 +259,9 @@ fn endless(folder: &Folder, interval: &str, options: &[&str]) -> (Child, BufRead
     (child, lines)
 }
 
-/// Starts one that cannot finish its batch: nobody reads its stdout, so that it hangs in a write.
+/// Starts one that cannot finish its first batch: nobody reads its stdout any more, and a pipe holds less than one such batch.
 fn stuck(folder: &Folder, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
-    let (child, lines) = endless(folder, "batch_size: 10000", options);
-    std::thread::sleep(Duration::from_millis(300)); // a pipe holds less than one such batch
-    (child, lines)
+    endless(folder, "batch_size: 10000", options)
 }
 
 fn signal(child: &Child, name: &str) {
@@ -309,7 +308,7 @@ fn a_second_signal_ends_at_once() {
     signal(&child, "-TERM");
     wait_for(&mut told, "ended at once by a second signal");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -9,7 +9,9 @@ use crate::chain::Route;
 use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
 use crate::run::{Clusters, Link};
-use crate::spec::{self, EMBEDDED, ErrorOutput, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings};
+use crate::spec::{
+    self, Durability, EMBEDDED, ErrorOutput, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings,
+};
 use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
@@ -237,6 +239,10 @@ impl StreamPlan {
 
     pub(crate) fn output(&self) -> &Output {
         &self.0.output
+    }
+
+    pub(crate) fn durability(&self) -> Option<&Durability> {
+        self.0.durability.as_ref()
     }
 
     pub(crate) fn error_output(&self) -> Option<&ErrorOutput> {

@@ -39,7 +39,7 @@ pub use config::{
 };
 pub use error::{Error, Exit, LogTrouble, Unanswered};
 pub use extract::{CursorName, OtherCluster, SourceConfig};
-pub use kafka::{Batch, Header, Offset, Position, Record};
+pub use kafka::{Batch, Header, Offset, Position, Record, Rights};
 pub use lane::{
     KafkaSink, KafkaSinkConfig, Place, RefusedRecord, Sink, SinkFailure, TransactionalSink, TransactionalSinkFactory,
 };

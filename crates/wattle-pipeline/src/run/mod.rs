@@ -32,6 +32,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(crate) use drain::Link;
+#[cfg(any(test, fuzzing))]
+pub(crate) use file::FileSource;
 use health::Health;
 use part::Part;
 #[cfg(any(test, fuzzing))]

@@ -81,6 +81,16 @@ impl Admin {
         ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)
     }
 
+    /// What we may do with topics; those of which the broker does not tell are left out.
+    pub(crate) fn topic_rights(&self, topics: &[String]) -> Result<BTreeMap<String, ffi::Rights>, kafka::Error> {
+        ffi::topic_rights(self.client.inner().native_ptr(), topics, CONNECT)
+    }
+
+    /// What we may do with a group; `None` where the broker does not tell.
+    pub(crate) fn group_rights(&self, group: &str) -> Result<Option<ffi::Rights>, kafka::Error> {
+        ffi::group_rights(self.client.inner().native_ptr(), group, CONNECT)
+    }
+
     /// A setting of a broker of the cluster; `None` if it does not tell.
     pub(crate) fn broker_setting(&self, cluster: &Cluster, name: &str) -> Option<i64> {
         self.setting(&ResourceSpecifier::Broker(cluster.broker), name)?.parse().ok()

@@ -57,7 +57,7 @@ impl Csv {
             b"\n" => drop(self.parser.read_record(b"\n", &mut [0], &mut [0])),
             _ => {
                 self.problem = Some("it has a carriage return that ends no line".to_owned());
-                self.parser.reset();
+                self.go_on();
             }
         }
         true
@@ -67,8 +67,15 @@ impl Csv {
     pub(super) fn end(&mut self) {
         if !self.line(b"\n") {
             self.problem = Some("a quoted field has no end".to_owned());
-            self.parser.reset();
+            self.go_on();
         }
+    }
+
+    /// What comes is not the beginning of the file: a byte order mark there is text.
+    pub(super) fn go_on(&mut self) {
+        self.parser.reset();
+        // It looks for one until it has read something.
+        drop(self.parser.read_record(b"\n", &mut [0], &mut [0]));
     }
 
     pub(super) fn needs_header(&self) -> bool {
