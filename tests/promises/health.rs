@@ -53,11 +53,13 @@ pub(super) fn an_idle_process_whose_broker_is_away_is_not_ready(room: &Room) {
         broker.cluster().create_topic(&room.name(topic), 2, &[]);
     }
     let [port, http] = free_ports().expect("free ports");
-    let copy = |id: &str, scope| room.copy_at(&address, &room.name(id), &[&room.name("in")], &room.name("out")).scope(scope).to_string();
+    let copy = |id: &str, scope| {
+        room.copy_at(&address, &room.name(id), &[&room.name("in")], &room.name("out")).scope(scope).to_string()
+    };
     let (task, worker) = (copy("task", Scope::Task), copy("worker", Scope::Worker).replace("id: copy", "id: worker"));
     let worker = worker.strip_prefix("streams:\n").expect("it is a whole file");
     let file = format!(
-        "health_check: {{address: '127.0.0.1:{port}', stuck_after: 3s}}\n{task}{worker}  - id: take\n    input: {{type: http, address: \
+        "health_check: {{address: '127.0.0.1:{port}', stuck_after: 1s}}\n{task}{worker}  - id: take\n    input: {{type: http, address: \
          '127.0.0.1:{http}', path: /x}}\n    output: {{type: kafka, brokers: ['{address}'], topic: {}}}\n",
         room.name("out")
     );
@@ -69,7 +71,7 @@ pub(super) fn an_idle_process_whose_broker_is_away_is_not_ready(room: &Room) {
         let (status, body) = get(port, "/readiness");
         status == 503 && body.matches(&format!("no broker of {address} has answered for")).count() == 3
     });
-    assert!(begin.elapsed() < Duration::from_secs(6), "it was noticed after {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(5), "it was noticed after {:?}", begin.elapsed());
     assert_eq!(get(port, "/liveness").0, 200);
     broker.start_again();
     wait_until("it is ready again", PATIENCE, || get(port, "/readiness").0 == 200);
