@@ -1,4 +1,7 @@
-//! What the fuzz targets `spec` and `record` call, and the tests over their corpora.
+//! What the fuzz targets `spec`, `record`, `file` and `mqtt` call, and the tests over their corpora.
+
+mod file;
+mod mqtt;
 
 use std::future::Future as _;
 use std::path::Path;
@@ -11,6 +14,9 @@ use wattle::{Header, Offset, Output, Record, Transformer as _};
 use crate::chain::{Chain, json};
 use crate::run::{Envelope, unpack};
 use crate::{Context, Plan, Problem, Problems, plan};
+
+pub use file::file;
+pub use mqtt::mqtt;
 
 /// Plans a text as a file of each format.
 ///
@@ -185,5 +191,15 @@ mod tests {
     #[test]
     fn no_value_that_fuzzing_has_kept_is_changed_on_its_way() {
         each_of("record", super::record);
+    }
+
+    #[test]
+    fn no_file_that_fuzzing_has_kept_is_read_in_two_ways() {
+        each_of("file", super::file);
+    }
+
+    #[test]
+    fn no_session_that_fuzzing_has_kept_loses_a_message_or_takes_one_twice() {
+        each_of("mqtt", super::mqtt);
     }
 }

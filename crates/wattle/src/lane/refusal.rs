@@ -50,7 +50,7 @@ pub(super) fn made_from(batch: &Batch, source: usize) -> String {
     }
     let record = batch.get(source);
     let (topic, partition, offset) = (record.topic, record.partition, record.offset);
-    format!(". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed")
+    format!(". It was made from {topic}/{partition} offset {offset}; the position stays before that record")
 }
 
 #[cfg(test)]

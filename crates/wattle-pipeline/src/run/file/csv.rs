@@ -79,7 +79,7 @@ impl Csv {
             b"\n" => drop(self.parser.read_record(b"\n", &mut [0], &mut [0])),
             _ => {
                 self.problem.get_or_insert("it has a carriage return that ends no line".to_owned());
-                self.parser.reset();
+                self.go_on();
             }
         }
         true
@@ -89,8 +89,16 @@ impl Csv {
     pub(super) fn end(&mut self) {
         if !self.line(b"\n") {
             self.problem.get_or_insert("a quoted field has no end".to_owned());
-            self.parser.reset();
+            self.go_on();
         }
+    }
+
+    /// What comes is not the beginning of the file: a byte order mark there is text.
+    pub(super) fn go_on(&mut self) {
+        self.is_first = false;
+        self.parser.reset();
+        // It looks for one until it has read something.
+        drop(self.parser.read_record(b"\n", &mut [0], &mut [0]));
     }
 
     fn check_quotes(&mut self, line: &[u8]) {

@@ -19,7 +19,7 @@ use self::rotation::{Look, POLL, Rotation};
 use self::rows::{Content, Rows};
 use crate::spec::{FileFormat, FileInput};
 
-pub(super) struct FileSource {
+pub(crate) struct FileSource {
     path: PathBuf,
     format: FileFormat,
     rows: Rows,
@@ -45,7 +45,7 @@ enum Next {
 }
 
 impl FileSource {
-    pub(super) fn open(input: &FileInput, drain: bool) -> Result<Self, Error> {
+    pub(crate) fn open(input: &FileInput, drain: bool) -> Result<Self, Error> {
         let rows = Rows::new(open(&input.path)?, &input.format);
         let rotation = input.is_followed.then(|| Rotation::new(&input.path));
         let (path, format) = (input.path.clone(), input.format.clone());

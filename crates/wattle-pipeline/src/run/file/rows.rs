@@ -177,6 +177,9 @@ impl Rows {
             left -= taken as u64;
         }
         self.position += length - left;
+        if let Format::Csv(csv) = &mut self.format {
+            csv.go_on();
+        }
         Ok(left)
     }
 }

@@ -11,7 +11,7 @@ use crate::spec::CsvFormat;
 type Found = Vec<(i64, String)>;
 
 fn input(path: &Path, format: FileFormat, is_followed: bool) -> FileInput {
-    FileInput { name: String::new(), path: path.to_owned(), format, is_followed }
+    FileInput { name: String::new(), path: path.to_owned(), here: crate::yaml::Given::default(), format, is_followed }
 }
 
 fn lines_of(path: &Path) -> FileSource {
@@ -122,6 +122,28 @@ fn a_restart_within_a_file_of_csv_knows_its_header_and_its_line() {
     source.resume(None).unwrap();
     let text = fill(&mut source, &BatchLimits::default()).map(drop).map_err(|error| format!("{error:?}")).unwrap_err();
     assert!(text.contains("f:1") && text.contains("two columns are named"), "{text}");
+}
+
+#[test]
+fn a_byte_order_mark_within_a_file_is_text_wherever_a_run_begins() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("f");
+    let columns = vec!["a".to_owned(), "b".to_owned()];
+    let format = FileFormat::Csv(CsvFormat { delimiter: b',', columns: Some(columns) });
+    fs::write(&path, "\u{feff}1,2\n\u{feff}3,4\n5\r6\n\u{feff}7,8\n").unwrap();
+    let mut source = FileSource::open(&input(&path, format, false), false).unwrap();
+    source.resume(None).unwrap();
+    let all = read(&mut source).0;
+    let values: Vec<_> = all.iter().map(|(_, value)| value.as_str()).collect();
+    let marked = "{\"a\":\"\u{feff}3\",\"b\":\"4\"}";
+    assert_eq!(values, [r#"{"a":"1","b":"2"}"#, marked, "5\r6", &marked.replace('3', "7").replace('4', "8")]);
+    for done in 1..4 {
+        source.resume(None).unwrap();
+        read(&mut source);
+        let cursor = source.cursor(done);
+        source.resume(Some(&cursor)).unwrap();
+        assert_eq!(read(&mut source).0, all[done..], "behind {done} rows");
+    }
 }
 
 #[test]
