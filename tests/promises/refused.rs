@@ -162,7 +162,7 @@ fn with_keys(pipeline: &Pipeline, keys: &str) -> String {
 
 /// Every third record is too large, which only the broker can tell of what is compressed, and it tells of one in a transaction.
 fn many_large_records_in(room: &Room) -> (Pipeline, u64, BTreeSet<u64>) {
-    let total = room.number(120, 900);
+    let total = room.number(18, 900);
     let input = room.topic("in", 1);
     let (output, dead) = (room.topic_with("out", 1, &[("max.message.bytes", "1000")]), room.topic("dead", 1));
     let producer = confirmed_producer(&room.broker().address());
