@@ -16,6 +16,7 @@ mod harness;
 mod promise;
 mod promises;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -36,14 +37,33 @@ fn main() -> ExitCode {
     if let Some(verdict) = chaos::command() {
         return verdict;
     }
+    harness::failure::keep_panics();
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
     let context = Arc::new(Context::new().expect("a temporary folder and a shell"));
     let trials = KINDS.iter().flat_map(|&kind| trials(kind, &context, arguments.list)).collect();
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    let conclusion = libtest_mimic::run(&arguments, mixed(trials));
     context.finish();
     context.print_slowest();
     conclusion.exit_code()
+}
+
+/// Those of each module and kind of broker spread over the whole run: neighbours would want the same, a broker for themselves or all of the
+/// machine, and wait for each other.
+fn mixed(trials: Vec<Trial>) -> Vec<Trial> {
+    let mut modules: BTreeMap<(String, String), Vec<Trial>> = BTreeMap::new();
+    for trial in trials {
+        let broker = trial.name().split("::").next().unwrap_or_default().to_owned();
+        modules.entry((trial.kind().to_owned(), broker)).or_default().push(trial);
+    }
+    let place = |index: usize, count: usize| (2 * index + 1) * 1_000_000 / (2 * count);
+    let placed = modules.into_values().flat_map(|trials| {
+        let count = trials.len();
+        trials.into_iter().enumerate().map(move |(index, trial)| (place(index, count), trial))
+    });
+    let mut placed: Vec<_> = placed.collect();
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, trial)| trial).collect()
 }
 
 /// Those of one kind of broker. Where it cannot start they are ignored, or fail if they are required.
@@ -68,8 +88,7 @@ fn trials(kind: Kind, context: &Arc<Context>, list: bool) -> Vec<Trial> {
             Some(what) => Err(what.into()),
             None => {
                 let room = Room::new(Arc::clone(&context), kind, mode, promise.name);
-                context.timed(timed, || (promise.test)(&room));
-                Ok(())
+                Ok(context.timed(timed, || (promise.test)(&room))?)
             }
         };
         Trial::test(name, body).with_kind(promise.module).with_ignored_flag(missing.is_some() && !required)

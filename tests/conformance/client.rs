@@ -155,7 +155,7 @@ pub(super) fn member(address: &str, group: &str, more: &[(&str, &str)]) -> BaseC
     let mut config = client(address);
     config.set("group.id", group).set("isolation.level", "read_committed").set("enable.auto.commit", "false");
     config.set("auto.offset.reset", "earliest").set("fetch.wait.max.ms", "20");
-    config.set("session.timeout.ms", "3000").set("heartbeat.interval.ms", "500");
+    config.set("session.timeout.ms", "10000").set("heartbeat.interval.ms", "500");
     for (key, value) in more {
         config.set(*key, *value);
     }

@@ -94,7 +94,12 @@ pub(super) fn workers_that_are_killed_process_every_record_once(room: &Room) {
         pair.wait_progress(kill, room.number(2_000, 10_000));
         let n = usize::try_from(kill % 2).expect("0 or 1");
         let output = pair.outputs[n].clone();
-        pair.workers[n].kill_in_transaction(cluster, &[&output]);
+        // One that was frozen for too long may end when it goes on.
+        wait_until("it is frozen in a transaction", PATIENCE, || {
+            supervise(room, cluster, &mut pair.workers);
+            pair.workers[n].try_freeze_in_transaction(cluster, &[&output]) && pair.workers[n].is_running()
+        });
+        assert!(pair.workers[n].kill(), "it was there to be killed");
         pair.workers[n] = worker(room, cluster, n);
     }
     pair.finish();

@@ -40,7 +40,8 @@ pub(super) fn run() -> Option<ExitCode> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [MARK, "member", address, group, strategy, topic] => {
-            let member = super::client::member(address, group, &[("partition.assignment.strategy", strategy)]);
+            let soon = ("session.timeout.ms", "3000"); // it is going to be killed
+            let member = super::client::member(address, group, &[("partition.assignment.strategy", strategy), soon]);
             member.subscribe(&[topic]).expect("subscribed");
             loop {
                 member.poll(Duration::from_millis(100));

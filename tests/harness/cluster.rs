@@ -12,9 +12,13 @@ use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::members;
-use super::wait::{PATIENCE, wait_for, wait_until};
+use super::wait::{wait_for, wait_until};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
+/// For a broker's answer to a test, which is no promise: a broker that has just started is slow on a busy machine.
+pub(crate) const ANSWER: Duration = Duration::from_secs(180);
+/// Longer than the 10 s that a transaction lasts by default, and less than the minute that tests give one that somebody has to end.
+const SETTLED: Duration = Duration::from_secs(40);
 
 /// What a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,21 +81,21 @@ impl Cluster {
         };
         let results = answer(self.admin().create_topics([&topic], &options()));
         assert!(results[0].is_ok(), "{results:?}");
-        wait_until(&format!("{name} is there"), PATIENCE, || self.partitions(name) == Some(partitions));
+        wait_until(&format!("{name} is there"), ANSWER, || self.partitions(name) == Some(partitions));
     }
 
     /// Gives a topic more partitions.
     pub(crate) fn add_partitions(&self, name: &str, total: usize) {
         let results = answer(self.admin().create_partitions(&[NewPartitions::new(name, total)], &options()));
         assert!(results[0].is_ok(), "{results:?}");
-        wait_until("the partitions are there", PATIENCE, || self.count(name) == i32::try_from(total).expect("few"));
+        wait_until("the partitions are there", ANSWER, || self.count(name) == i32::try_from(total).expect("few"));
     }
 
     /// Deletes a topic and waits until it is gone.
     pub(crate) fn delete_topic(&self, name: &str) {
         let results = answer(self.admin().delete_topics(&[name], &options()));
         assert!(results[0].is_ok(), "{results:?}");
-        wait_until(&format!("{name} is gone"), PATIENCE, || self.partitions(name).is_none());
+        wait_until(&format!("{name} is gone"), ANSWER, || self.partitions(name).is_none());
     }
 
     /// Deletes the records before `offset`.
@@ -99,7 +103,7 @@ impl Cluster {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("a valid offset");
         answer(self.admin().delete_records(&list, &options()));
-        wait_until("the records are deleted", PATIENCE, || {
+        wait_until("the records are deleted", ANSWER, || {
             self.range(topic, partition, Isolation::ReadUncommitted).0 == offset
         });
     }
@@ -107,7 +111,7 @@ impl Cluster {
     /// How many partitions a topic has, if it is there.
     pub(crate) fn partitions(&self, topic: &str) -> Option<i32> {
         let reader = self.reader(Isolation::ReadUncommitted);
-        let metadata = wait_for("metadata", PATIENCE, || reader.fetch_metadata(None, TIMEOUT).ok());
+        let metadata = wait_for("metadata", ANSWER, || reader.fetch_metadata(None, TIMEOUT).ok());
         let found = metadata.topics().iter().find(|t| t.name() == topic && t.error().is_none())?;
         let led = found.partitions().iter().filter(|p| p.leader() >= 0).count();
         (led > 0).then(|| i32::try_from(led).expect("few"))
@@ -115,13 +119,13 @@ impl Cluster {
 
     /// How many partitions a topic has. A broker that has just come back leads none for a moment.
     pub(crate) fn count(&self, topic: &str) -> i32 {
-        wait_for(&format!("topic {topic}"), PATIENCE, || self.partitions(topic))
+        wait_for(&format!("topic {topic}"), ANSWER, || self.partitions(topic))
     }
 
     /// First offset and end of a partition: its high watermark, or its last stable offset.
     pub(crate) fn range(&self, topic: &str, partition: i32, isolation: Isolation) -> (i64, i64) {
         let reader = self.reader(isolation);
-        wait_for("watermarks", PATIENCE, || reader.fetch_watermarks(topic, partition, TIMEOUT).ok())
+        wait_for("watermarks", ANSWER, || reader.fetch_watermarks(topic, partition, TIMEOUT).ok())
     }
 
     /// Ends of all partitions of a topic.
@@ -145,16 +149,19 @@ impl Cluster {
         open
     }
 
-    /// Returns when none of these topics has an open transaction: markers are written soon after a transaction's end, which for that of
-    /// a dead worker is after the 10 s of its timeout at the latest.
+    /// W8, of transactions: returns when no transaction is open that is so now on these topics. Markers are written soon after a transaction's
+    /// end, which for that of a dead worker is after the 10 s of its timeout at the latest.
     pub(crate) fn wait_settled(&self, topics: &[&str]) {
-        self.wait_settled_within(Duration::from_secs(15), topics);
+        self.wait_settled_within(SETTLED, topics);
     }
 
     /// The same where what is left open may last longer.
     pub(crate) fn wait_settled_within(&self, patience: Duration, topics: &[&str]) {
+        let ends: Vec<_> = topics.iter().map(|topic| self.ends(topic, Isolation::ReadUncommitted)).collect();
         wait_until(&format!("no transaction is open on {topics:?}"), patience, || {
-            self.open_transactions(topics).is_empty()
+            topics.iter().zip(&ends).all(|(topic, ends)| {
+                self.ends(topic, Isolation::ReadCommitted).iter().zip(ends).all(|(stable, end)| stable >= end)
+            })
         });
     }
 
@@ -209,7 +216,7 @@ impl Group<'_> {
     pub(crate) fn committed(&self, topic: &str) -> Vec<Option<i64>> {
         let mut list = TopicPartitionList::new();
         list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
-        let found = wait_for(&format!("positions of group {}", self.name), PATIENCE, || {
+        let found = wait_for(&format!("positions of group {}", self.name), ANSWER, || {
             self.consumer.committed_offsets(list.clone(), TIMEOUT).ok() // a coordinator that is loading answers with an error
         });
         let by_partition: BTreeMap<i32, Option<i64>> =
@@ -217,9 +224,19 @@ impl Group<'_> {
         by_partition.into_values().collect()
     }
 
+    /// What was committed beside the positions of a topic: who did it.
+    pub(crate) fn holders(&self, topic: &str) -> Vec<String> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
+        let found = wait_for(&format!("positions of group {}", self.name), PATIENCE, || {
+            self.consumer.committed_offsets(list.clone(), TIMEOUT).ok()
+        });
+        found.elements().iter().map(|element| element.metadata().to_owned()).collect()
+    }
+
     /// Returns when the coordinator answers: a broker that has just started for the first time makes the topic for it now.
     pub(crate) fn wait_coordinator(&self) {
-        wait_until("the group coordinator answers", 3 * PATIENCE, || {
+        wait_until("the group coordinator answers", ANSWER, || {
             self.consumer.committed_offsets(TopicPartitionList::new(), TIMEOUT).is_ok()
                 && self.consumer.fetch_group_list(Some(&self.name), TIMEOUT).is_ok()
         });

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use super::broker::{Broker, KINDS, Kind};
+use super::failure;
 use super::watchdog::Watchdog;
 
 /// Started on first use, so that a run in which every test is filtered out starts nothing.
@@ -21,7 +22,7 @@ pub(crate) struct Context {
     times: Mutex<Vec<(Duration, String)>>,
 }
 
-/// So many of the tests that took longest are printed at the end.
+/// So many of the tests that took longest are printed at the end; with `WATTLE_TIMES=1` all.
 const SLOWEST: usize = 15;
 
 /// Those of one kind.
@@ -100,11 +101,12 @@ impl Context {
         OwnBroker(own)
     }
 
-    /// Runs the test of this name and notes how long it took. One that fails says so anyway.
-    pub(crate) fn timed(&self, name: String, test: impl FnOnce()) {
+    /// Runs the test of this name and notes how long it took; an error is what it said.
+    pub(crate) fn timed(&self, name: String, test: impl FnOnce()) -> Result<(), String> {
         let begin = Instant::now();
-        test();
+        let result = failure::told(&name, test);
         self.times.lock().unwrap_or_else(PoisonError::into_inner).push((begin.elapsed(), name));
+        result
     }
 
     /// Where a run's time has gone. A test's time includes waiting for a broker that it has for itself.
@@ -118,7 +120,8 @@ impl Context {
                 times.iter().map(|(time, _)| time).sum::<Duration>().as_secs()
             );
         }
-        for (time, name) in times.iter().rev().take(SLOWEST) {
+        let all = env::var_os("WATTLE_TIMES").is_some_and(|value| value == "1");
+        for (time, name) in times.iter().rev().take(if all { usize::MAX } else { SLOWEST }) {
             println!("{:6.1} s  {name}", time.as_secs_f32());
         }
     }

@@ -67,8 +67,9 @@ impl Seen {
     }
 }
 
-/// All records of a topic that a `read_committed` reader sees: for topics with few of them.
+/// All records of a topic that a `read_committed` reader sees when what is open now has ended: for topics with few of them.
 pub(crate) fn records(cluster: &Cluster, topic: &str) -> Vec<Seen> {
+    cluster.wait_settled(&[topic]);
     let mut seen = Vec::new();
     read(cluster, topic, Isolation::ReadCommitted, |message| {
         let headers = message.headers().map_or_else(Vec::new, |headers| {
@@ -101,7 +102,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// What a `read_committed` reader sees.
+    /// What a `read_committed` reader sees when what is open now has ended: the marker of a commit may come behind its answer.
     pub(crate) fn of(cluster: &Cluster, topic: &str) -> Self {
         let mut ledger = Ledger::default();
         ledger.add(cluster, topic);
@@ -111,6 +112,7 @@ impl Ledger {
     /// The same of another topic beside it; each is in order for itself.
     pub(crate) fn add(&mut self, cluster: &Cluster, topic: &str) {
         let mut latest: HashMap<(i32, String), u64> = HashMap::new();
+        cluster.wait_settled(&[topic]);
         read(cluster, topic, Isolation::ReadCommitted, |message| {
             let (id, from) = parse(message.payload().unwrap_or_default());
             *self.times.entry(id).or_default() += 1;
@@ -122,18 +124,26 @@ impl Ledger {
         });
     }
 
+    /// W8, of what a reader sees; that no transaction is left open is [`Cluster::wait_settled`].
+    ///
     /// # Panics
     /// Unless every id is there exactly once, no other is, and those of an input partition are in order.
     pub(crate) fn assert_exact(&self, ids: Range<u64>) {
-        self.assert_complete(ids.clone());
+        self.exact(ids).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+
+    /// The same as a verdict, with what is wrong.
+    pub(crate) fn exact(&self, ids: Range<u64>) -> Result<(), String> {
+        self.complete(ids)?;
         let twice: Vec<_> = self.times.iter().filter(|(_, times)| **times > 1).collect();
-        assert!(
-            twice.is_empty(),
-            "{} records are there more than once: {:?} ..",
-            twice.len(),
-            &twice[..twice.len().min(10)]
-        );
-        assert!(self.disorder.is_empty(), "records are out of order: {:?}", self.disorder);
+        if !twice.is_empty() {
+            let (count, first) = (twice.len(), &twice[..twice.len().min(10)]);
+            return Err(format!("{count} records are there more than once: {first:?} .."));
+        }
+        match self.disorder.is_empty() {
+            true => Ok(()),
+            false => Err(format!("records are out of order: {:?}", self.disorder)),
+        }
     }
 
     /// # Panics
@@ -168,15 +178,17 @@ impl Ledger {
     /// # Panics
     /// Unless every id is there, and no other.
     pub(crate) fn assert_complete(&self, ids: Range<u64>) {
+        self.complete(ids).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+
+    fn complete(&self, ids: Range<u64>) -> Result<(), String> {
         let missing: Vec<u64> = ids.clone().filter(|id| !self.times.contains_key(id)).collect();
-        assert!(
-            missing.is_empty(),
-            "{} of {ids:?} are missing: {:?} ..",
-            missing.len(),
-            &missing[..missing.len().min(10)]
-        );
+        if !missing.is_empty() {
+            let (count, first) = (missing.len(), &missing[..missing.len().min(10)]);
+            return Err(format!("{count} of {ids:?} are missing: {first:?} .."));
+        }
         let strange: Vec<_> = self.times.keys().filter(|id| !ids.contains(id)).take(10).collect();
-        assert!(strange.is_empty(), "not of this load: {strange:?}");
+        if strange.is_empty() { Ok(()) } else { Err(format!("not of this load: {strange:?}")) }
     }
 }
 
@@ -187,6 +199,7 @@ impl Ledger {
 pub(crate) fn assert_counts_of(cluster: &Cluster, output: &str, partitions: i32, total: u64) {
     let mut counts: BTreeMap<(String, u64), u64> = BTreeMap::new();
     let mut seen = vec![false; usize::try_from(total).expect("fits")];
+    cluster.wait_settled(&[output]);
     read(cluster, output, Isolation::ReadCommitted, |message| {
         let value: serde_json::Value = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
         let (key, i) = (value["k"].as_str().expect("a key"), value["i"].as_u64().expect("a number"));

@@ -4,12 +4,13 @@
 //! folder. `process` spawns and signals `wattle`; `load` and `transaction` write input; `cluster` looks at what a broker holds (`members`
 //! at its groups, `wire` at what no client offers, `raw` and `acl` by it), and `ledger` judges it; `proxy` holds a client's requests back; `http` is a client of inputs, `receiver` what
 //! outputs of type `http` write to, `mqtt` a broker of messages, and `postgres` a database; `watchdog` ends
-//! everything even if this process is killed.
+//! everything even if this process is killed, and `failure` is what a test that fails has to say.
 
 pub(crate) mod acl;
 pub(crate) mod broker;
 pub(crate) mod cluster;
 pub(crate) mod context;
+pub(crate) mod failure;
 pub(crate) mod http;
 pub(crate) mod ledger;
 pub(crate) mod load;

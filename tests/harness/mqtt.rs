@@ -104,11 +104,18 @@ impl MqttBroker {
 
     /// Ends all connections.
     pub(crate) fn cut(&self) {
-        for session in self.lock().sessions.values_mut() {
-            if let Some(wire) = session.wire.take() {
-                wire.shutdown(Shutdown::Both).ok();
-            }
+        self.lock().cut();
+    }
+
+    /// The same, if there are messages on their way; whether there were.
+    pub(crate) fn cut_on_the_way(&self) -> bool {
+        let mut state = self.lock();
+        let open = |session: &Session| session.wire.is_some() && session.on_the_way.iter().any(|sent| !sent.released);
+        let found = state.sessions.values().any(open);
+        if found {
+            state.cut();
         }
+        found
     }
 
     /// Forgets what it knows of its clients, but not the messages.
@@ -281,6 +288,14 @@ fn serve(mut wire: &TcpStream, state: &Mutex<State>) {
 }
 
 impl State {
+    fn cut(&mut self) {
+        for session in self.sessions.values_mut() {
+            if let Some(wire) = session.wire.take() {
+                wire.shutdown(Shutdown::Both).ok();
+            }
+        }
+    }
+
     fn answer(&mut self, client: &str, packet: &Packet) {
         let State { sessions, sent, acknowledged, connections, grant, .. } = self;
         let session = sessions.get_mut(client).expect("it has connected");

@@ -12,10 +12,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::cluster::Cluster;
+use super::failure;
 use super::wait::{PATIENCE, wait_for, wait_until};
 use super::watchdog::Watchdog;
 
-/// It is killed when this is dropped; if the test has failed, the end of its log is printed.
+/// It is killed when this is dropped; if the test has failed, the end of its log is part of what it says.
 pub(crate) struct Process {
     child: Child,
     watchdog: Arc<Watchdog>,
@@ -23,6 +24,9 @@ pub(crate) struct Process {
     stderr: Lines,
     readers: Vec<JoinHandle<()>>,
 }
+
+/// So many lines of its log a process leaves to a test that has failed.
+const TAIL: usize = 15;
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
@@ -83,6 +87,11 @@ impl Process {
         self.says_behind(0, words)
     }
 
+    /// In how many lines of its log all of these words are.
+    pub(crate) fn times(&self, words: &[&str]) -> usize {
+        lock(&self.stderr).iter().filter(|line| has(line, words)).count()
+    }
+
     /// How many lines its log has.
     pub(crate) fn lines(&self) -> usize {
         lock(&self.stderr).len()
@@ -135,8 +144,15 @@ impl Process {
         status.code().unwrap_or(-1)
     }
 
-    /// SIGTERM; everything must end well and soon.
+    /// SIGTERM, which it must be ready for; everything must end well and soon.
     pub(crate) fn stop_cleanly(&mut self) {
+        let status = format!("/proc/{}/status", self.pid());
+        wait_until("it catches SIGTERM, or has ended", PATIENCE, || {
+            let status = fs::read_to_string(&status).expect("it is ours");
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
+            let caught = u64::from_str_radix(caught.trim(), 16).unwrap_or_default();
+            caught & 1 << (Signal::SIGTERM as u32 - 1) != 0 || !self.is_running()
+        });
         self.signal(Signal::SIGTERM);
         assert_eq!(self.wait_exit(Duration::from_secs(30)), 0, "exit code after SIGTERM");
     }
@@ -146,18 +162,23 @@ impl Process {
     pub(crate) fn freeze_in_transaction(&mut self, cluster: &Cluster, topics: &[&str]) {
         wait_until("it is frozen in a transaction", PATIENCE, || {
             assert!(self.is_running(), "it ended before it could be frozen");
-            self.signal(Signal::SIGSTOP);
-            // A commit that was on its way lands between the two looks.
-            let open = || !cluster.open_transactions(topics).is_empty();
-            if open() {
-                thread::sleep(Duration::from_millis(250));
-                if open() {
-                    return true;
-                }
-            }
-            self.signal(Signal::SIGCONT);
-            false
+            self.try_freeze_in_transaction(cluster, topics)
         });
+    }
+
+    /// One try; a process that has no transaction open goes on.
+    pub(crate) fn try_freeze_in_transaction(&self, cluster: &Cluster, topics: &[&str]) -> bool {
+        self.signal(Signal::SIGSTOP);
+        // A commit that was on its way lands between the two looks.
+        let open = || !cluster.open_transactions(topics).is_empty();
+        if open() {
+            thread::sleep(Duration::from_millis(250));
+            if open() {
+                return true;
+            }
+        }
+        self.signal(Signal::SIGCONT);
+        false
     }
 
     /// Kills it while a transaction is open, for sure.
@@ -180,8 +201,8 @@ impl Drop for Process {
         self.kill();
         if thread::panicking() {
             let lines = lock(&self.stderr);
-            let tail = &lines[lines.len().saturating_sub(40)..];
-            eprintln!("--- pid {}, last lines:\n{}\n---", self.child.id(), tail.join("\n"));
+            let tail = &lines[lines.len().saturating_sub(TAIL)..];
+            failure::say(format!("the last lines of process {}:\n    {}", self.child.id(), tail.join("\n    ")));
         }
     }
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use super::wait::PATIENCE;
+
 /// Kafka's number for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i16)]
@@ -51,6 +53,7 @@ struct Rule {
     held: usize,
     passed: usize,
     released: bool,
+    discarded: bool,
 }
 
 impl Proxy {
@@ -101,7 +104,8 @@ impl Proxy {
     fn add(&self, api: Api, text: &str, fate: Fate, limit: usize) -> Hold {
         let mut rules = self.holds.lock();
         let id = rules.iter().map(|rule| rule.id).max().map_or(0, |id| id + 1);
-        rules.push(Rule { id, api, text: text.to_owned(), fate, limit, held: 0, passed: 0, released: false });
+        let text = text.to_owned();
+        rules.push(Rule { id, api, text, fate, limit, held: 0, passed: 0, released: false, discarded: false });
         Hold { id, holds: Arc::clone(&self.holds) }
     }
 }
@@ -126,7 +130,13 @@ impl Hold {
     /// Lets the held requests go, and returns when they are on their way.
     pub(crate) fn release(&self) {
         self.holds.edit(self.id, |rule| rule.released = true);
-        self.holds.wait(self.id, Duration::from_secs(10), "held requests to pass", |rule| rule.passed == rule.held);
+        self.holds.wait(self.id, PATIENCE, "held requests to pass", |rule| rule.passed == rule.held);
+    }
+
+    /// Their client is dead, and the held requests have died with it: they do not reach the broker.
+    pub(crate) fn discard(&self) {
+        self.holds.edit(self.id, |rule| rule.discarded = true);
+        self.release();
     }
 }
 
@@ -166,7 +176,12 @@ impl Holds {
         self.changed.notify_all();
         let waits = |rules: &mut Vec<Rule>| rules.iter().any(|rule| rule.id == id && !rule.released);
         match fate {
-            Fate::Held => drop(self.changed.wait_while(rules, waits).unwrap_or_else(PoisonError::into_inner)),
+            Fate::Held => {
+                let rules = self.changed.wait_while(rules, waits).unwrap_or_else(PoisonError::into_inner);
+                if rules.iter().any(|rule| rule.id == id && rule.discarded) {
+                    return Some((id, Fate::Lost));
+                }
+            }
             Fate::Delayed(delay) => {
                 drop(rules);
                 thread::sleep(delay); // the fault is the time itself

@@ -160,6 +160,12 @@ impl Room {
         Process::spawn(Path::new("/bin/sh"), &self.folder, None, &arguments, self.context.watchdog())
     }
 
+    /// Checks this file against the brokers and databases that it names.
+    pub(crate) fn check(&self, pipeline: impl ToString) -> Process {
+        let file = self.write(pipeline);
+        self.wattle(&["check", &file, "--connect"])
+    }
+
     fn write(&self, pipeline: impl ToString) -> String {
         let file = format!("{}.yaml", self.files.fetch_add(1, Ordering::Relaxed));
         fs::write(self.folder.join(&file), pipeline.to_string()).expect("a pipeline file");

@@ -11,7 +11,8 @@ use super::cluster::{client, transactional_client};
 use super::load::{Deliveries, finish, send};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-const MINUTE: Duration = Duration::from_secs(60);
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(600);
 
 /// A transaction that is open until it is committed or aborted. Dropped, it stays open until its timeout.
 pub(crate) struct Transaction {
@@ -30,13 +31,13 @@ fn producer(address: &str, id: &str, lasts: Duration) -> BaseProducer<Deliveries
 
 /// Takes a transactional id away from whoever has it.
 pub(crate) fn fence(address: &str, id: &str) {
-    drop(producer(address, id, MINUTE));
+    drop(producer(address, id, LONG));
 }
 
 impl Transaction {
-    /// Begins one that the broker ends after a minute.
+    /// Begins one that the broker does not end for ten minutes.
     pub(crate) fn open(address: &str, id: &str) -> Self {
-        Transaction::open_for(address, id, MINUTE)
+        Transaction::open_for(address, id, LONG)
     }
 
     /// Begins one that the broker ends when it has lasted so long.

@@ -20,7 +20,7 @@ use crate::harness::wait::{PATIENCE, wait_until};
 use crate::harness::wire::set_topic_config;
 
 /// A start with little state that takes longer waits for something that does not come.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(40);
 
 /// Runs until everything is counted.
 fn count_all(app: &Count<'_>) -> Process {

@@ -9,18 +9,26 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use crate::harness::broker::Broker;
 use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::process::Process;
+use crate::harness::proxy::{Api, Hold};
 use crate::harness::room::Room;
 use crate::harness::transaction::{Transaction, fence};
 use crate::harness::wait::{PATIENCE, wait_until};
 
+/// Each batch of a slow reader takes several times as long: whoever looks at it finds it with most of its lines before it.
+const SLOW: Duration = Duration::from_millis(50);
+
 /// A file and the stream that reads it.
 pub(super) struct Fixture<'a> {
     room: &'a Room,
+    broker: &'a Broker,
     cluster: &'a Cluster,
+    /// Where the stream finds its broker.
+    address: String,
     pub(super) path: PathBuf,
     pub(super) output: String,
     /// Further keys of the input, as YAML flow.
@@ -31,14 +39,27 @@ pub(super) struct Fixture<'a> {
 
 impl<'a> Fixture<'a> {
     pub(super) fn new(room: &'a Room, partitions: i32) -> Self {
-        Fixture::on(room, room.cluster(), partitions)
+        Fixture::on(room, room.broker(), partitions)
     }
 
-    fn on(room: &'a Room, cluster: &'a Cluster, partitions: i32) -> Self {
+    fn on(room: &'a Room, broker: &'a Broker, partitions: i32) -> Self {
+        let (cluster, address) = (broker.cluster(), broker.address());
         let path = room.folder().join("input.jsonl");
         let output = room.name("out");
         cluster.create_topic(&output, partitions, &[]);
-        Fixture { room, cluster, path, output, mode: "", more: String::new() }
+        Fixture { room, broker, cluster, address, path, output, mode: "", more: String::new() }
+    }
+
+    /// From now on readers are slow, until this is released; those that are started after [`Fixture::directly`] are not.
+    pub(super) fn slowly(&mut self) -> Hold {
+        let proxy = self.broker.proxy();
+        self.address = proxy.address().to_owned();
+        proxy.delay(Api::Produce, &self.room.group(), SLOW)
+    }
+
+    /// From now on readers are as fast as they can.
+    pub(super) fn directly(&mut self) {
+        self.address = self.broker.address();
     }
 
     pub(super) fn write(&self, text: &str) {
@@ -50,7 +71,7 @@ impl<'a> Fixture<'a> {
     }
 
     fn input(&self, input: &str) -> String {
-        let (id, output, brokers) = (self.room.group(), &self.output, self.cluster.address());
+        let (id, output, brokers) = (self.room.group(), &self.output, &self.address);
         let keys = format!("exactly_once: true, transactional_id: {id}, brokers: \"{brokers}\"");
         let stream = format!("streams:\n  - id: load\n    input: {{{input}}}\n");
         format!("{stream}    output: {{type: kafka, topic: {output}, {keys}}}\n{}", self.more)
@@ -107,10 +128,11 @@ pub(super) fn lines(ids: Range<u64>) -> String {
 
 /// Killed again and again, most of the times inside of a transaction, and run again.
 pub(super) fn a_file_whose_reader_is_killed_is_written_once(room: &Room) {
-    let (kills, total) = room.number((5, 100_000), (30, 600_000));
+    let (kills, total) = room.number((5, 40_000), (30, 200_000));
     let mut file = Fixture::new(room, 2);
     file.more = format!("    batch: {}\n", room.batch(100));
     file.write(&lines(0..total));
+    let _slow = file.slowly();
     let cluster = room.cluster();
     for n in 1..=kills {
         let before = file.stable_ends();
@@ -124,6 +146,7 @@ pub(super) fn a_file_whose_reader_is_killed_is_written_once(room: &Room) {
         eprintln!("kill {n} of {kills}: {} of {total} are written", file.committed());
     }
     assert!(file.committed() < total, "every kill met records in flight");
+    file.directly();
     file.finish();
     file.ledger().assert_exact(0..total);
     assert!(count(cluster, &file.output, ReadUncommitted) > total, "aborted records lie between the others");
@@ -175,11 +198,13 @@ pub(super) fn a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on(room: &R
     let mut file = Fixture::new(room, 1);
     file.more = format!("    batch: {}\n", room.batch(100));
     file.write(&lines(0..20_000));
+    let _slow = file.slowly();
     let cluster = room.cluster();
     let mut old = room.run(file.yaml());
     old.freeze_in_transaction(cluster, &[&file.output]);
     let done = file.committed();
     assert!(done < 20_000, "it was stopped half way");
+    file.directly();
     file.finish();
     let ends = cluster.ends(&file.output, ReadUncommitted);
     old.signal(Signal::SIGCONT);
@@ -193,50 +218,59 @@ pub(super) fn a_stopped_reader_of_a_file_writes_nothing_when_it_goes_on(room: &R
 pub(super) fn two_readers_of_a_file_write_it_once(room: &Room) {
     let mut file = Fixture::new(room, 1);
     file.more = format!("    batch: {}\n", room.batch(100));
-    file.write(&lines(0..40_000));
+    file.write(&lines(0..20_000));
+    let slow = file.slowly();
     let mut old = room.run(file.yaml());
     wait_until("it has begun", PATIENCE, || file.stable_ends() > 0);
+    file.directly();
     let mut new = room.run(file.yaml());
+    new.wait_says(&["fenced every older producer"], PATIENCE);
+    slow.release();
     let codes = [&mut old, &mut new].map(|process| process.wait_exit(2 * PATIENCE));
     // It may have fenced back before the second one had committed; then that one is the one that ends.
     let noticed = ["starts again with a new producer", "was fenced"].iter().any(|words| old.says(&[words]));
     assert!(noticed, "the first one noticed: {}", old.stderr());
     assert!(codes.contains(&0), "one comes to the end: {codes:?}; {}\n{}", old.stderr(), new.stderr());
-    file.ledger().assert_exact(0..40_000);
+    file.ledger().assert_exact(0..20_000);
 }
 
 /// An intruder takes the transactional id once, and writes nothing: the reader begins anew behind its cursor.
 pub(super) fn a_reader_of_a_file_that_was_fenced_once_goes_on(room: &Room) {
     let mut file = Fixture::new(room, 1);
     file.more = format!("    batch: {}\n", room.batch(100));
-    file.write(&lines(0..40_000));
+    file.write(&lines(0..20_000));
+    let slow = file.slowly();
     let mut process = room.run(file.yaml());
     wait_until("it has begun", PATIENCE, || file.stable_ends() > 0);
     fence(file.cluster.address(), &format!("{}-0", room.group()));
     process.wait_says(&["starts again with a new producer"], PATIENCE);
+    slow.release();
     assert_eq!(process.wait_exit(2 * PATIENCE), 0, "log: {}", process.stderr());
-    file.ledger().assert_exact(0..40_000);
+    file.ledger().assert_exact(0..20_000);
 }
 
 /// The outcome of the commit under way is not known then.
 pub(super) fn a_broker_that_is_killed_under_a_reader_of_a_file_loses_and_doubles_nothing(room: &Room) {
     let broker = room.own_broker();
-    let mut file = Fixture::on(room, broker.cluster(), 2);
+    let mut file = Fixture::on(room, &broker, 2);
     file.more = format!("    batch: {}\n", room.batch(100));
-    let total = 50_000;
+    let total = 20_000;
     file.write(&lines(0..total));
+    let slow = file.slowly();
     let mut process = room.run(file.yaml());
     for _ in 0..2 {
         let before = file.stable_ends();
-        wait_until("it goes on", PATIENCE, || file.stable_ends() > before);
-        assert!(process.is_running(), "the broker dies with records in flight");
+        wait_until("it goes on", PATIENCE, || {
+            if !process.is_running() {
+                assert_eq!(process.wait_exit(PATIENCE), 1, "a run that failed over the broker's death");
+                process = room.run(file.yaml());
+            }
+            file.stable_ends() > before && process.is_running()
+        });
         broker.kill();
         broker.start_again();
-        if !process.is_running() {
-            assert_eq!(process.wait_exit(PATIENCE), 1, "a run that failed over the broker's death");
-            process = room.run(file.yaml());
-        }
     }
+    slow.release();
     if process.wait_exit(3 * PATIENCE) != 0 {
         file.finish();
     }
@@ -313,12 +347,15 @@ pub(super) fn a_changelog_that_would_lose_the_cursor_is_refused(room: &Room) {
 pub(super) fn generated_records_go_on_behind_the_last_one(room: &Room) {
     let mut file = Fixture::new(room, 1);
     file.more = format!("    batch: {}\n", room.batch(100)) + "    pipeline: {processors: [{type: vrl, statement: '.i = %offset'}]}\n";
-    let yaml = file.input(r#"type: generate, context: {from: generate}, count: 40000"#);
-    let mut process = room.run(&yaml);
+    let source = "type: generate, context: {from: generate}, count: 20000";
+    let _slow = file.slowly();
+    let mut process = room.run(file.input(source));
     process.kill_in_transaction(room.cluster(), &[&file.output]);
+    file.directly();
+    let yaml = file.input(source);
     let mut process = room.run(&yaml);
     assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
-    file.ledger().assert_exact(0..40_000);
+    file.ledger().assert_exact(0..20_000);
     let mut process = room.run(&yaml);
     assert_eq!(process.wait_exit(Duration::from_secs(30)), 0);
     assert!(process.says(&["load", "0 new records"]));
@@ -328,12 +365,15 @@ pub(super) fn messages_of_the_file_go_on_behind_the_last_one(room: &Room) {
     const TOTAL: u64 = 5_000;
     let mut file = Fixture::new(room, 1);
     file.more = format!("    batch: {}\n", room.batch(100));
-    let yaml = |total| {
+    let input = |total| {
         let messages: Vec<_> = (0..total).map(|i| format!("{{i: {i}, from: file}}")).collect();
-        file.input(&format!("type: memory, messages: [{}]", messages.join(", ")))
+        format!("type: memory, messages: [{}]", messages.join(", "))
     };
-    let mut process = room.run(yaml(TOTAL));
+    let _slow = file.slowly();
+    let mut process = room.run(file.input(&input(TOTAL)));
     process.kill_in_transaction(room.cluster(), &[&file.output]);
+    file.directly();
+    let yaml = |total| file.input(&input(total));
     for total in [TOTAL, TOTAL + 10] {
         let mut process = room.run(yaml(total));
         assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());

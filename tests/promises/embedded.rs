@@ -102,7 +102,7 @@ pub(super) fn the_first_run_needs_no_broker_and_no_topic(room: &Room) {
 
 /// Killed together with the broker in it, in turn while a transaction of the one and of the other stream is open.
 pub(super) fn a_run_that_is_killed_with_its_broker_goes_on_at_once(room: &Room) {
-    let (kills, total) = room.number((6, 100_000), (20, 400_000));
+    let (kills, total) = room.number((6, 30_000), (20, 200_000));
     let lines = (0..total).fold(String::new(), |mut text, id| {
         writeln!(text, r#"{{"i":{id},"from":"file","pad":"{id:064}"}}"#).unwrap();
         text

@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
+
+use rdkafka::producer::BaseRecord;
 
 use super::cursor::lines;
 use super::post::metric;
 use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::ledger::{Ledger, count, records};
+use crate::harness::load::{confirmed_producer, finish, send, value};
 use crate::harness::pipeline::Pipeline;
 use crate::harness::ports::free_ports;
+use crate::harness::proxy::Api;
 use crate::harness::receiver::get;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
@@ -99,8 +104,10 @@ fn written_by_time(room: &Room, part: &str, delivery: fn(Pipeline) -> Pipeline) 
     pipeline.transactional_id = pipeline.transactional_id.map(|_| room.name(part));
     let mut process = room.run(&pipeline);
     group.wait_members(&[1], PATIENCE);
+    let producer = confirmed_producer(&room.broker().address());
     for id in 0..3 {
-        room.load(&[&input], 1).send(id..id + 1);
+        send(&producer, BaseRecord::<str, str>::to(&input).partition(0).payload(&value(&input, 0, id)));
+        finish(&producer);
     }
     wait_until("its time is over", PATIENCE, || count(room.cluster(), &output, ReadCommitted) > 0);
     group.wait_drained(&[&input], PATIENCE);
@@ -140,23 +147,25 @@ pub(super) fn a_stop_commits_nothing_that_is_held(room: &Room) {
 
 /// The cursor is at the end of a group, and the last group ends with the file.
 pub(super) fn groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills(room: &Room) {
-    let (kills, total) = room.number((2, 40_000), (20, 400_000));
+    let (kills, total) = room.number((2, 20_000), (20, 100_000));
     let path = room.folder().join("input.jsonl");
     fs::write(&path, lines(0..total)).expect("a file");
-    let (output, cluster) = (room.topic("out", 1), room.cluster());
-    let keys = format!("exactly_once: true, transactional_id: {}, brokers: \"{}\"", room.group(), cluster.address());
-    let pipeline = |records| {
+    let (output, cluster, proxy) = (room.topic("out", 1), room.cluster(), room.broker().proxy());
+    // Whoever looks at a reader finds it with most of its lines before it.
+    let _slow = proxy.delay(Api::Produce, &room.group(), Duration::from_millis(50));
+    let pipeline = |records, brokers: &str| {
+        let keys = format!("exactly_once: true, transactional_id: {}, brokers: \"{brokers}\"", room.group());
         let stream = format!("streams:\n  - input: {{type: file, path: {}}}\n    batch: {}\n", path.display(), room.batch(records));
         let batch = format!("{{type: batch, count: {COUNT}, interval: 1h, format: array}}");
         format!("{stream}    pipeline: {{processors: [{batch}]}}\n    output: {{type: kafka, topic: {output}, {keys}}}\n")
     };
     for n in 0..kills {
         let before = cluster.ends(&output, ReadCommitted);
-        let mut process = room.run(pipeline(100 + n));
+        let mut process = room.run(pipeline(100 + n, proxy.address()));
         wait_until("it goes on", PATIENCE, || cluster.ends(&output, ReadCommitted) > before);
         process.kill_in_transaction(cluster, &[&output]);
     }
-    let mut process = room.run(pipeline(1000));
+    let mut process = room.run(pipeline(1000, cluster.address()));
     assert_eq!(process.wait_exit(2 * PATIENCE), 0, "exit code; log: {}", process.stderr());
     fs::remove_file(&path).expect("it is there");
     let ids: Vec<u64> = (0..total).collect();

@@ -110,7 +110,9 @@ promises! {
         a_backlog_is_not_fetched_into_memory (embedded only: "it fetches alike"),
         records_with_very_many_outputs_are_written_in_bounded_memory (embedded only: "it writes alike");
     health:
-        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both");
+        a_process_whose_broker_is_away_is_alive_and_not_ready (embedded only: "the outages are tested on both"),
+        an_idle_process_whose_broker_is_away_is_not_ready (embedded only: "the outages are tested on both"),
+        no_secret_is_in_an_answer_or_in_the_log (embedded only: "the texts are ours and the client's");
     source (each scope):
         only_committed_input_is_processed_and_in_order,
         a_topic_that_ends_in_markers_drains_to_lag_zero,
@@ -160,6 +162,7 @@ promises! {
         a_stopped_process_writes_no_rows_to_postgres_when_it_goes_on (kafka only: "the database decides"),
         a_database_that_is_restarted_loses_and_doubles_nothing (kafka only: "the database decides"),
         rows_that_postgres_refuses_go_to_the_error_topic_or_stop_the_stream (embedded only: "the database decides"),
+        a_check_asks_a_database_what_may_be_written_and_writes_nothing (embedded only: "no broker has a part in it"),
         values_keep_what_they_are_and_an_upsert_keeps_the_last (embedded only: "no broker has a part in it");
     pushed:
         requests_that_were_answered_are_written_once_over_kills,

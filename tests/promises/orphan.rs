@@ -1,5 +1,6 @@
 //! What a dead worker has left open is ended by whoever waits for it; what a living one has open is not.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -21,25 +22,29 @@ fn patient(pipeline: Pipeline) -> Pipeline {
     Pipeline { transaction_timeout: Some("300s"), ..pipeline }
 }
 
-/// The transaction's timeout is longer than the test's patience. It has its positions when its process dies: the commit is under way.
+/// The transaction is the first one in which the process has records, so that it has committed nothing but its name; its timeout is longer than the
+/// test's patience. It has its positions when its process dies: the commit is under way.
 pub(super) fn a_dead_workers_transaction_is_ended_by_its_successor(room: &Room) {
     let (input, output) = (room.topic("in", 4), room.topic("out", 4));
     let (group, proxy) = (room.cluster().group(&room.group()), room.broker().proxy());
-    let load = room.load(&[&input], 4).start(0, 4000);
+    room.load(&[&input], 4).send(0..400);
     let pipeline = patient(room.copy(&[&input], &output));
     let mut survivor = room.run(&pipeline);
+    group.wait_drained(&[&input], PATIENCE);
+    let former = group.holders(&input);
+    assert_eq!(former.iter().collect::<BTreeSet<_>>().len(), 1, "{former:?}");
     let mut victim = room.run(Pipeline { brokers: proxy.address().to_owned(), ..pipeline.clone() });
     group.wait_members(&[2, 2], PATIENCE);
-    wait_until("the other one works", PATIENCE, || victim.says(&["task", "started"]));
-    // What has never committed has left no name.
-    let seen = group.committed(&input);
-    wait_until("both have committed", PATIENCE, || {
-        group.committed(&input).iter().zip(&seen).all(|(now, seen)| now > seen)
+    wait_until("the other one has left its name", PATIENCE, || {
+        group.holders(&input).iter().zip(&former).filter(|(now, before)| now != before).count() == 2
     });
     // Its ids are on the wire of the proxy alone.
     let hold = proxy.hold(Api::EndTxn, &format!("{}-", room.group()));
+    let load = room.load(&[&input], 4).start(400, 4000);
     hold.wait_held(PATIENCE);
+    assert_eq!(group.committed(&input).iter().filter(|at| **at == Some(100)).count(), 2, "it has committed no record");
     assert!(victim.kill(), "it was there to be killed");
+    assert!(!room.cluster().open_transactions(&[&output]).is_empty(), "its transaction is open");
     group.wait_members(&[4], PATIENCE);
     survivor.wait_says(&[ENDED], PATIENCE);
     let total = load.finish();
@@ -92,7 +97,7 @@ pub(super) fn a_worker_that_was_expelled_and_came_back_is_not_ended(room: &Room)
     let mut old = room.run(&pipeline);
     group.wait_drained(&[&input], PATIENCE);
     old.signal(Signal::SIGSTOP);
-    wait_until("it is expelled", PATIENCE, || group.members().is_none_or(|members| members.is_empty()));
+    wait_until("it is expelled", PATIENCE, || group.members().is_some_and(|members| members.is_empty()));
     old.signal(Signal::SIGCONT);
     group.wait_members(&[3], PATIENCE);
     let foreign = Transaction::open(&room.broker().address(), &room.name("foreign"));

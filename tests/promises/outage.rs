@@ -50,7 +50,7 @@ impl<'a> Night<'a> {
         let seen = self.progress();
         wait_until(&format!("{more} more records are committed"), 2 * PATIENCE, || {
             self.supervise(process);
-            self.progress() >= seen + more
+            self.progress() >= seen + more && process.is_running()
         });
     }
 
@@ -77,7 +77,6 @@ pub(super) fn a_broker_that_is_killed_under_load_loses_and_doubles_nothing(room:
         night.wait_progress(&mut process, 2000);
         let lines = process.stderr().lines().count();
         broker.kill();
-        assert!(process.is_running(), "the broker died under a running process");
         broker.start_again();
         night.wait_progress(&mut process, 2000);
         let more = process.stderr().lines().count().saturating_sub(lines);
@@ -99,7 +98,6 @@ pub(super) fn at_least_once_misses_nothing_when_the_broker_is_killed(room: &Room
     for _ in 0..2 {
         night.wait_progress(&mut process, 2000);
         broker.kill();
-        assert!(process.is_running(), "the broker died under a running process");
         broker.start_again();
     }
     night.wait_progress(&mut process, 2000);
@@ -123,7 +121,7 @@ pub(super) fn a_start_beside_a_starting_broker_repeats_nothing(room: &Room) {
         // It has waited for the broker, or said that there is none.
         wait_until("it owns its partitions or has ended", PATIENCE, || {
             night.supervise(&mut process);
-            broker.cluster().group(&room.group()).members() == Some(vec![3])
+            process.says(&["task", "started"]) && broker.cluster().group(&room.group()).members() == Some(vec![3])
         });
         process.stop_cleanly();
         assert_eq!(night.progress(), 1000);
@@ -141,8 +139,8 @@ pub(super) fn a_broker_that_was_frozen_is_worked_with_again(room: &Room) {
     let mut process = room.run(&night.pipeline);
     night.wait_progress(&mut process, 100);
     broker.kafka().freeze();
-    // The fault is the time itself.
-    std::thread::sleep(Duration::from_secs(room.number(20, 90)));
+    // The fault is the time itself: requests wait for ten seconds and more.
+    std::thread::sleep(Duration::from_secs(room.number(14, 90)));
     broker.kafka().thaw();
     let seen = night.progress();
     wait_until("it goes on, or ends and is started again", PATIENCE, || {

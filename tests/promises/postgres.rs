@@ -99,6 +99,45 @@ pub(super) fn rows_that_postgres_refuses_go_to_the_error_topic_or_stop_the_strea
     refused_rows(room, &database);
 }
 
+/// What a start would meet is known before, in words, and looking changes nothing.
+pub(super) fn a_check_asks_a_database_what_may_be_written_and_writes_nothing(room: &Room) {
+    let database = room.postgres();
+    database.ask(
+        "CREATE TABLE results (i bigint, \"from\" text); CREATE TABLE needy (i bigint, \"from\" text, made date NOT NULL, \
+         day date NOT NULL DEFAULT now()); CREATE VIEW seen AS SELECT i, \"from\" || '' AS \"from\" FROM results; CREATE ROLE reader LOGIN; \
+         GRANT SELECT ON results TO reader",
+    );
+    let check = |table: &str, user: &str| {
+        let mut stream = TableStream::new(room, &["none"], &database);
+        stream.input = "{type: generate, context: {i: 1}}".to_owned();
+        stream.output_type = stream.output_type.replace("//wattle@", &format!("//{user}@"));
+        stream.output = "columns: {i: integer, from: text}, positions_id: p".to_owned();
+        let mut process = room.check(stream.to_string().replace("table_name: results", &format!("table_name: {table}")));
+        (process.wait_exit(PATIENCE), process.stderr())
+    };
+    assert_eq!(check("results", "wattle").0, 0);
+    for (table, user, part) in [
+        ("needy", "wattle", "needs a value for made, which the output does not write"),
+        ("seen", "wattle", "rows cannot be written to the table seen"),
+        ("results", "reader", "wattle_positions\" of 127.0.0.1"),
+    ] {
+        let (code, said) = check(table, user);
+        assert!(code == 1 && said.contains(part), "{table} {user} {code}: {said}");
+    }
+    assert_eq!(database.ask("SELECT count(*) FROM pg_class WHERE relname = 'wattle_positions'"), ["0"], "nothing is made");
+    let positions = "CREATE TABLE wattle_positions (id text, topic text, partition integer, position text, epoch bigint, \
+                     PRIMARY KEY (id, topic, partition))";
+    database.ask(&format!("{positions}; GRANT SELECT ON wattle_positions TO reader"));
+    let (code, said) = check("results", "reader");
+    assert!(code == 1 && said.contains("the user needs SELECT, INSERT and UPDATE"), "{said}");
+    database.ask("GRANT INSERT, UPDATE ON wattle_positions TO reader");
+    let (code, said) = check("results", "reader");
+    assert!(code == 1 && said.contains("permission denied for table results"), "{said}");
+    database.ask("GRANT INSERT ON results TO reader");
+    assert_eq!(check("results", "reader"), (0, String::new()));
+    assert_eq!(database.ask("SELECT count(*) FROM wattle_positions"), ["0"], "nothing is written");
+}
+
 /// Every type in, and the same out; an upsert keeps the last state of a key.
 pub(super) fn values_keep_what_they_are_and_an_upsert_keeps_the_last(room: &Room) {
     let database = room.postgres();

@@ -7,6 +7,7 @@ use crate::harness::mode::Protocol;
 use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
+use crate::promises::rebalance::assert_aborts;
 
 /// What a process keeps is neither stopped nor started again when another one comes and goes.
 pub(super) fn tasks_that_stay_go_on_while_others_move(room: &Room) {
@@ -28,6 +29,7 @@ pub(super) fn tasks_that_stay_go_on_while_others_move(room: &Room) {
     eprintln!("{}: they came back within {:?} of the signal to stop", room.group(), begin.elapsed());
     let again: Vec<usize> = started(&first).iter().map(|times| times - 1).collect();
     assert_eq!(again, moved, "those that moved were started again, and no others");
+    assert_aborts(&first, room);
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
     Ledger::of(room.cluster(), &output).assert_exact(0..total);
@@ -67,6 +69,8 @@ pub(super) fn a_static_member_keeps_its_place_until_its_session_ends(room: &Room
     let (input, output) = (room.topic("in", 2), room.topic("out", 2));
     let mut pipeline = room.copy(&[&input], &output);
     pipeline.group_instance_id = Some("one".into());
+    // The next process has come before it is over, on a busy machine too.
+    room.set_session(&mut pipeline, 8000);
     let group = room.cluster().group(&room.group());
     let load = room.load(&[&input], 2).start(0, 1000);
     let works = |process: &mut Process| {

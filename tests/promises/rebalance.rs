@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use crate::harness::cluster::Group;
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::ledger::{Ledger, count};
+use crate::harness::process::Process;
 use crate::harness::room::Room;
 use crate::harness::wait::{PATIENCE, wait_until};
 
@@ -33,11 +34,20 @@ pub(super) fn a_second_process_joins_and_leaves_under_load(room: &Room) {
     }
     goes_on(&group, &input, &mut seen, "the first process works alone again");
     assert!(first.is_running());
+    assert_aborts(&first, room);
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
     cluster.wait_settled(&[&output]); // no reader sees what is behind an open transaction
     Ledger::of(cluster, &output).assert_exact(0..total);
     first.stop_cleanly();
+}
+
+/// A rebalance costs a lane one aborted batch at most: the repetition has the token of the new generation.
+pub(super) fn assert_aborts(process: &Process, room: &Room) {
+    let (aborts, rebalances) = (process.times(&["aborted and runs again"]), process.times(&["gave back"]));
+    let lanes = if room.mode().is_worker() { 1 } else { 4 };
+    eprintln!("{}: {aborts} batches aborted over {rebalances} revocations", room.group());
+    assert!(rebalances > 0 && aborts <= rebalances * lanes, "{aborts} batches aborted over {rebalances} revocations");
 }
 
 /// Returns when every partition's position has moved on from `seen`; each look at them is not behind the one before.
@@ -94,7 +104,7 @@ pub(super) fn a_static_member_that_restarts_keeps_its_partitions(room: &Room) {
     let (seen, begin) = (group.progress(&[&input]), Instant::now());
     let mut process = room.run(&pipeline);
     wait_until("it goes on", PATIENCE, || group.progress(&[&input]) > seen);
-    assert!(begin.elapsed() < Duration::from_secs(20), "it waited for its own session: {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(40), "it waited for its own session: {:?}", begin.elapsed());
     let total = load.finish();
     group.wait_drained(&[&input], PATIENCE);
     Ledger::of(room.cluster(), &output).assert_exact(0..total);
@@ -155,7 +165,7 @@ pub(super) fn a_process_that_stops_hands_over_at_once(room: &Room) {
     let begin = Instant::now();
     one.stop_cleanly();
     group.wait_members(&[4], PATIENCE);
-    assert!(begin.elapsed() < Duration::from_secs(10), "the hand-over took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(40), "the hand-over took {:?}", begin.elapsed());
     two.stop_cleanly();
 }
 
@@ -173,7 +183,7 @@ pub(super) fn processes_that_stop_at_the_same_time_all_stop(room: &Room) {
         for process in &mut processes {
             assert_eq!(process.wait_exit(PATIENCE), 0, "log: {}", process.stderr());
         }
-        assert!(begin.elapsed() < Duration::from_secs(10), "the stop took {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(25), "the stop took {:?}", begin.elapsed());
     }
 }
 
@@ -187,6 +197,7 @@ pub(super) fn a_clean_stop_and_a_start_emit_nothing(room: &Room) {
     wait_until("it works", PATIENCE, || group.progress(&[&input]) > 1000);
     process.stop_cleanly();
     let stopped_at = group.progress(&[&input]);
+    room.cluster().wait_settled(&[&output]);
     assert_eq!(count(room.cluster(), &output, ReadCommitted), u64::try_from(stopped_at).unwrap());
     let total = load.finish();
     assert!(stopped_at < i64::try_from(total).unwrap(), "it was stopped with records to come");
@@ -214,14 +225,14 @@ pub(super) fn a_clean_stop_repeats_nothing_at_least_once(room: &Room) {
 pub(super) fn a_clean_stop_does_not_wait_for_a_buffer_to_fill(room: &Room) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let pipeline = room.copy(&[&input], &output).at_least_once();
-    let buffered = pipeline.to_string().replace("batch: {}", "buffer: {type: memory, capacity: 100, timeout: 30s}");
+    let buffered = pipeline.to_string().replace("batch: {}", "buffer: {type: memory, capacity: 100, timeout: 1h}");
     let group = room.cluster().group(&room.group());
     room.load(&[&input], 1).send(0..1050);
     let mut process = room.run(buffered);
     wait_until("ten buffers are full", PATIENCE, || group.progress(&[&input]) == 1000);
     let begin = Instant::now();
     process.stop_cleanly();
-    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     assert_eq!(group.progress(&[&input]), 1000, "the last buffer was not full");
     room.drain(&pipeline);
     Ledger::of(room.cluster(), &output).assert_exact(0..1050);

@@ -90,6 +90,7 @@ pub(super) fn a_record_that_cannot_be_processed_stops_its_stream_and_is_named(ro
     }
     let at = room.cluster().group(&room.group()).committed(&input)[0];
     assert!(at.is_none_or(|at| at <= 1), "the position is {at:?}");
+    room.cluster().wait_settled(&[&output]);
     let visible = count(room.cluster(), &output, ReadCommitted);
     assert_eq!(visible, at.unwrap_or(0).unsigned_abs(), "what is visible is what is committed");
 }
@@ -161,5 +162,6 @@ pub(super) fn a_stream_that_fails_ends_the_process(room: &Room) {
     assert_eq!(process.wait_exit(PATIENCE), 1);
     assert!(process.says(&[&format!("{input}/0"), "offset 1"]), "log: {}", process.stderr());
     let at = room.cluster().group(&room.name("good")).committed(&good)[0].unwrap_or(0);
+    room.cluster().wait_settled(&[&copied]);
     assert_eq!(count(room.cluster(), &copied, ReadCommitted), at.unsigned_abs(), "what is visible is what is committed");
 }

@@ -88,7 +88,7 @@ fn fill_changelog(room: &Room, input: &str, output: &str) -> (Vec<u64>, Transact
     let mut process = start(room, input, output);
     group.wait_drained(&[input], PATIENCE);
     let before = group.committed(input).into_iter().map(|at| at.expect("a position") as u64).collect();
-    let pin = Transaction::open_for(&room.broker().address(), &room.name("foreign"), 10 * PATIENCE);
+    let pin = Transaction::open(&room.broker().address(), &room.name("foreign"));
     for partition in 0..PARTITIONS {
         pin.write(&format!("{}-changelog", room.group()), partition, [("foreign", "1".to_owned())]);
     }

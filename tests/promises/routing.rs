@@ -60,12 +60,14 @@ pub(super) fn a_topic_that_is_not_listed_is_refused_with_the_record(room: &Room)
     let words = [&format!("{input}/0"), "offset 1", "outputs[1].topic.expr", &format!("the topic {odd}"), "none of its topics"];
     assert!(process.says(&words), "log: {}", process.stderr());
     let at = room.cluster().group(&room.group()).committed(&input)[0].unwrap_or(0);
+    room.cluster().wait_settled(&[&all]);
     assert!(at <= 1 && count(room.cluster(), &all, ReadCommitted) == at.unsigned_abs(), "only what is committed is seen");
     pipeline.error_output = Some(dead.clone());
     let file = with_outputs(&pipeline, &[route]);
     let (before, error) = file.split_once("      error_output:").expect("the list has it behind the first output");
     let (error, more) = error.split_once('\n').expect("a line");
     room.drain(format!("{before}{more}    error_output:{error}\n"));
+    room.cluster().wait_settled(&[&all, &odd]);
     assert_eq!(count(room.cluster(), &all, ReadCommitted), 2);
     let letters = records(room.cluster(), &dead);
     assert_eq!(letters.iter().map(|letter| letter.header("wattle.offset").expect("it")).collect::<Vec<_>>(), ["1", "3"]);

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
-
 use crate::harness::ledger::{Ledger, count};
 use crate::harness::cluster::Isolation::ReadCommitted;
 use crate::harness::mode::Scope;
@@ -23,13 +21,16 @@ pub(super) fn a_new_group_that_crashes_before_its_first_batch_loses_nothing_afte
     let group = room.cluster().group(&room.group());
     let mut process = room.run(&pipeline);
     wait_until("it has begun at the end", PATIENCE, || group.committed(&input) == [Some(50), Some(50)]);
-    process.signal(Signal::SIGSTOP);
+    process.freeze();
     load.send(100..200);
     assert!(process.kill(), "it was there to be killed");
     assert_eq!(group.committed(&input), [Some(50), Some(50)], "it died before its first batch");
     room.drain(&pipeline);
     Ledger::of(room.cluster(), &output).assert_exact(100..200);
 }
+
+/// Long before anything gives up: a machine may be slow.
+const SOON: Duration = Duration::from_secs(30);
 
 fn refused(mut process: Process, code: i32, words: &[&str], patience: Duration) {
     let begin = Instant::now();
@@ -50,7 +51,7 @@ pub(super) fn a_position_before_the_first_record_is_loud(room: &Room) {
     room.drain(room.copy(&[&input], &output));
     load.send(10..100);
     room.cluster().delete_records(&input, 0, 50);
-    refused(room.run(room.copy(&[&input], &output)), 1, &[&format!("{input}/0"), "10", "50"], Duration::from_secs(30));
+    refused(room.run(room.copy(&[&input], &output)), 1, &[&format!("{input}/0"), "10", "50"], SOON);
     assert_eq!(room.cluster().group(&room.group()).committed(&input), [Some(10)]);
     Ledger::of(room.cluster(), &output).assert_exact(0..10);
 }
@@ -81,6 +82,7 @@ pub(super) fn a_topic_that_is_made_again_under_a_running_process_is_loud(room: &
     wait_until("it works", PATIENCE, || room.cluster().group(&room.group()).progress(&[&input]) == 10);
     room.cluster().delete_topic(&input);
     room.cluster().create_topic(&input, 1, &[]);
+    room.load(&[&input], 1).send(10..25);
     assert_eq!(process.wait_exit(PATIENCE), 1);
     // Which of the three notices first depends on when the client asks what.
     let noticed = [[input.as_str(), "anew"], [&input, "deleted"], ["Unknown", "topic"]];
@@ -107,23 +109,23 @@ pub(super) fn records_of_a_topic_that_was_made_again_are_not_skipped(room: &Room
 pub(super) fn a_missing_topic_is_named_and_not_created(room: &Room) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let missing = room.name("inn");
-    refused(room.run(room.copy(&[&input, &missing], &output)), 1, &[&missing], Duration::from_secs(30));
+    refused(room.run(room.copy(&[&input, &missing], &output)), 1, &[&missing], SOON);
     assert_eq!(room.cluster().partitions(&missing), None);
     let no_output = room.name("outt");
-    refused(room.run(room.copy(&[&input], &no_output)), 1, &[&no_output], Duration::from_secs(30));
+    refused(room.run(room.copy(&[&input], &no_output)), 1, &[&no_output], SOON);
     assert_eq!(room.cluster().partitions(&no_output), None);
 }
 
 pub(super) fn unequal_partition_counts_are_listed(room: &Room) {
     let (two, three, output) = (room.topic("two", 2), room.topic("three", 3), room.topic("out", 1));
-    refused(room.run(room.copy(&[&two, &three], &output)), 1, &[&two, &three, "2", "3"], Duration::from_secs(30));
+    refused(room.run(room.copy(&[&two, &three], &output)), 1, &[&two, &three, "2", "3"], SOON);
 }
 
 pub(super) fn a_transaction_timeout_above_the_brokers_maximum_is_refused(room: &Room) {
     let (input, output) = (room.topic("in", 1), room.topic("out", 1));
     let mut pipeline = room.copy(&[&input], &output);
     pipeline.transaction_timeout = Some("1h");
-    refused(room.run(pipeline), 1, &["transaction.max.timeout.ms"], Duration::from_secs(20));
+    refused(room.run(pipeline), 1, &["transaction.max.timeout.ms"], SOON);
 }
 
 /// Nothing listens there.
@@ -138,8 +140,10 @@ pub(super) fn a_broker_that_is_down_at_the_start_is_named_within_ten_seconds(roo
         status == 503
     });
     assert_eq!(get(port, "/liveness").0, 200);
-    refused(process, 3, &["127.0.0.1:1"], Duration::from_secs(10));
-    refused(room.wattle(&["tail", "t", "--brokers", "127.0.0.1:1"]), 3, &["127.0.0.1:1"], Duration::from_secs(10));
+    // By its own clock: a machine may be slow beside it.
+    let words = ["no broker answers at 127.0.0.1:1 within 8 s"];
+    refused(process, 3, &words, SOON);
+    refused(room.wattle(&["tail", "t", "--brokers", "127.0.0.1:1"]), 3, &words, SOON);
 }
 
 /// A task of scope `task` has a producer of its own, whose descriptors have to be there. Counted for a process that has all partitions.
@@ -149,7 +153,7 @@ pub(super) fn a_limit_of_open_files_that_is_too_low_is_raised_or_refused_with_th
     load.send(0..80);
     let pipeline = room.copy(&[&input], &output);
     let words = ["W0013", "200", "40 partitions", "ulimit -n", "transaction_scope: worker"];
-    refused(room.drain_under("-n 200", &pipeline), 1, &words, Duration::from_secs(20));
+    refused(room.drain_under("-n 200", &pipeline), 1, &words, SOON);
     assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);
 
     let mut raised = room.drain_under("-S -n 200", &pipeline);
@@ -174,7 +178,7 @@ pub(super) fn two_streams_with_one_transactional_id_are_refused(room: &Room) {
         room.run(format!("{head}\n{stream}{second}")),
         2,
         &["streams[1].output.transactional_id", "copy", "again"],
-        Duration::from_secs(5),
+        SOON,
     );
     assert_eq!(count(room.cluster(), &output, ReadCommitted), 0);
 }
@@ -203,16 +207,10 @@ streams:
       transactional_id: ''
       compression: best
 ";
-    let begin = Instant::now();
-    let mut process = room.run(file);
-    assert_eq!(process.wait_exit(PATIENCE), 2);
-    assert!(begin.elapsed() < Duration::from_secs(5), "offline");
-    let log = process.stderr();
-    for place in [
+    let places = [
         "2:", "streams[0].colour", "streams[0].input.topics", "start_from_latest", "streams[0].input.brokers",
         "streams[0].input.client", "streams[0].pipeline.processors[0]", "streams[0].pipeline.processors[1]",
         "streams[0].output.exactly_once", "streams[0].output.compression",
-    ] {
-        assert!(log.contains(place), "{place} is not in: {log}");
-    }
+    ];
+    refused(room.run(file), 2, &places, SOON);
 }

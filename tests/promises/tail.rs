@@ -88,8 +88,11 @@ pub(super) fn a_file_that_is_rotated_while_its_reader_is_killed_is_written_once(
         let before = file.stable_ends();
         wait_until("it goes on", PATIENCE, || file.stable_ends() > before);
         match n % 4 {
-            // The kill comes before it is seen, or while the old one is finished.
-            1 => writer.rename(),
+            // The kill comes before it is seen.
+            1 => {
+                process.freeze();
+                writer.rename();
+            }
             // Whoever reads now has found the old one under its new name, and goes on from it.
             2 => {
                 process.wait_says(&["is another file now"], PATIENCE);
@@ -149,16 +152,18 @@ pub(super) fn rows_of_csv_are_written_once_over_a_kill_and_wrong_ones_move_aside
     file.mode = ", format: csv, delimiter: ;";
     file.more = format!("    batch: {}\n    error_output: {{type: kafka, topic: {failed}}}\n", room.batch(100));
     file.more += "    pipeline: {processors: [{type: vrl, statement: '.i = to_int!(.i)'}]}\n";
-    let total = 40_000;
+    let total = 20_000;
     let row = |id: u64| format!("{id};file;\"{id:032}\n\"\"{id:032}\"\"; and more\"\n");
     let mut text: String = "\u{feff}i;from;pad\n".to_owned() + &(0..total / 2).map(row).collect::<String>();
     text.push_str("1;2\n");
     text.extend((total / 2..total).map(row));
     file.write(&text);
+    let _slow = file.slowly();
     let mut process = room.run(file.yaml());
     wait_until("it has begun", PATIENCE, || file.stable_ends() > 0);
     process.kill_in_transaction(room.cluster(), &[&file.output]);
     assert!(file.committed() < total, "the kill met rows in flight");
+    file.directly();
     file.finish();
     file.ledger().assert_exact(0..total);
     let last = records(room.cluster(), &file.output).pop().expect("a row").text();

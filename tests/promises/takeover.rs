@@ -56,8 +56,8 @@ pub(super) fn a_stopped_flechtwerk_transformer_is_taken_over_in_place(room: &Roo
     let last = [("a", r#"{"count":2,"total":0.30000000000000004}"#), ("emptied", ""), ("left", r#"{"count":1,"total":0.5}"#)];
     transaction(0, &last, 2).commit();
     transaction(1, &[("ä", r#"{"count":1,"total":1e+16}"#)], 1).commit();
-    drop(transaction(0, &[("aborted", r#"{"count":6,"total":6.0}"#)], 3));
     let before = changes(room, &changelog);
+    drop(transaction(0, &[("aborted", r#"{"count":6,"total":6.0}"#)], 3));
     assert!(before.contains(&(0, "emptied".to_owned(), Some(String::new()))), "no bytes, which is not null: {before:?}");
 
     write(room, &input, &NEXT);

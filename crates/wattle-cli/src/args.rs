@@ -111,6 +111,13 @@ pub(crate) enum Command {
     Broker(BrokerArgs),
 }
 
+impl Command {
+    /// Whether it ends in order when a signal comes. The others have nothing to finish.
+    pub(crate) fn listens(&self) -> bool {
+        matches!(self, Command::Run(_) | Command::Tail(_) | Command::Broker(_))
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The pipeline file

@@ -30,10 +30,7 @@ pub(crate) fn run(args: &CheckArgs, status: &Status, embedded: &mut Option<Embed
     print(&facts.concat())?;
     match connected.problems {
         None => Ok(()),
-        Some(problems) => {
-            let exit = if connected.unreachable { Exit::Unreachable } else { Exit::Config };
-            Err(Failure { exit, ..problems.into() })
-        }
+        Some(problems) => Err(Failure { exit: connected.exit, ..problems.into() }),
     }
 }
 

@@ -27,7 +27,11 @@ use crate::args::{Cli, Command};
 use crate::status::Status;
 
 fn main() -> ExitCode {
+    signals::catch();
     let cli = Cli::parse();
+    if !cli.command.listens() {
+        signals::let_go();
+    }
     // Read first: the file may say what becomes of the log.
     let plan = match &cli.command {
         Command::Run(args) => Some(check::load(&args.file, args.brokers.get())),

@@ -1,13 +1,16 @@
 //! SIGINT and SIGTERM: the first asks for a clean stop, the second ends the process.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::unregister;
+use signal_hook::{SigId, flag};
 use wattle::{Exit, Stop};
 use wattle_pipeline::StreamHandle;
 
@@ -21,6 +24,52 @@ static CODE: AtomicU8 = AtomicU8::new(0);
 /// A process that stays for others after its own work has ended with this code.
 pub(crate) fn end_with(code: u8) {
     CODE.store(code, Ordering::Relaxed);
+}
+
+/// What was caught before there was a listener.
+static CAUGHT: Mutex<Option<io::Result<Caught>>> = Mutex::new(None);
+
+struct Caught {
+    signals: Signals,
+    /// Whether one has come, or nobody is going to listen: the next one ends the process.
+    last: Arc<AtomicBool>,
+    registered: Vec<SigId>,
+}
+
+/// The first thing that a process does: from here on a signal does not end it, but is kept for the [`Listener`]; a second one ends it. The file that it
+/// reads meanwhile may be a terminal.
+pub(crate) fn catch() {
+    *CAUGHT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Caught::begin());
+}
+
+/// Nobody will listen: a signal ends the process from here on, also one that has come already.
+pub(crate) fn let_go() {
+    if let Some(Ok(caught)) = &*CAUGHT.lock().unwrap_or_else(PoisonError::into_inner)
+        && caught.last.swap(true, Ordering::SeqCst)
+    {
+        std::process::exit(128 + SIGTERM);
+    }
+}
+
+impl Caught {
+    fn begin() -> io::Result<Self> {
+        let (last, mut registered) = (Arc::<AtomicBool>::default(), Vec::new());
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first one sets what the second one finds.
+            registered.push(flag::register_conditional_default(signal, last.clone())?);
+            registered.push(flag::register(signal, last.clone())?);
+        }
+        Ok(Caught { signals: Signals::new([SIGINT, SIGTERM])?, last, registered })
+    }
+
+    fn take() -> io::Result<Signals> {
+        let caught = CAUGHT.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let caught = caught.unwrap_or_else(Caught::begin)?;
+        for id in caught.registered {
+            unregister(id);
+        }
+        Ok(caught.signals)
+    }
 }
 
 /// Listens for signals while it lives.
@@ -37,7 +86,7 @@ enum Event {
 }
 
 impl Listener {
-    /// From here on a signal does not kill the process but asks `stop`. `grace_period` is what the caller gives a clean stop in
+    /// A signal, also one that has come since [`catch`], asks `stop`. `grace_period` is what the caller gives a clean stop in
     /// all; a quarter of it is left for the end itself, so that whoever set the period does not have to kill.
     pub(crate) fn start(stop: Stop, grace_period: Duration, status: Status) -> Result<Self, Failure> {
         Self::try_start(stop, grace_period, status)
@@ -45,7 +94,7 @@ impl Listener {
     }
 
     fn try_start(stop: Stop, grace_period: Duration, status: Status) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let mut signals = Caught::take()?;
         let (events, received) = mpsc::channel();
         let sender = events.clone();
         thread::Builder::new().name("signals".into()).spawn(move || {

@@ -1,7 +1,7 @@
 //! The `wattle` binary as its users meet it. Nothing here needs a broker.
 #![allow(clippy::unwrap_used)] // helpers of tests may panic as tests do
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -170,9 +170,10 @@ fn a_broker_that_is_down_ends_the_start_in_time_and_by_name() {
     let commands = [&["run", &file][..], &["tail", "orders", "--brokers", &address]];
     let children = commands.map(|arguments| wattle(arguments).env("BROKERS", &address).spawn().unwrap());
     for output in children.map(|child| child.wait_with_output().unwrap()) {
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        // What it took by its own clock, and before anything else gives up.
+        assert!(stderr(&output).contains(&format!("no broker answers at {address} within 8 s")), "{}", stderr(&output));
+        assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
         assert_eq!(code(&output), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains(&address), "{}", stderr(&output));
     }
 }
 
@@ -258,11 +259,9 @@ fn endless(folder: &Folder, interval: &str, options: &[&str]) -> (Child, BufRead
     (child, lines)
 }
 
-/// Starts one that cannot finish its batch: nobody reads its stdout, so that it hangs in a write.
+/// Starts one that cannot finish its first batch: nobody reads its stdout any more, and a pipe holds less than one such batch.
 fn stuck(folder: &Folder, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
-    let (child, lines) = endless(folder, "batch_size: 10000", options);
-    std::thread::sleep(Duration::from_millis(300)); // a pipe holds less than one such batch
-    (child, lines)
+    endless(folder, "batch_size: 10000", options)
 }
 
 fn signal(child: &Child, name: &str) {
@@ -309,7 +308,7 @@ fn a_second_signal_ends_at_once() {
     signal(&child, "-TERM");
     wait_for(&mut told, "ended at once by a second signal");
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[test]
@@ -322,6 +321,26 @@ fn a_stop_that_hangs_ends_within_the_grace_period_and_says_what_hung() {
     wait_for(&mut told, "did not stop within 1.5 s (three quarters of the grace period); still busy: hello");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert!(started.elapsed() >= Duration::from_millis(1_400), "{:?}", started.elapsed());
+}
+
+/// The file is a pipe: the process has come as far as reading it, and no further.
+#[test]
+fn a_signal_before_the_file_is_read_stops_cleanly_and_a_second_one_at_once() {
+    let folder = Folder::new("early");
+    let file = folder.0.join("pipeline.yaml").display().to_string();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    for (signals, expected) in [(&["-TERM"][..], Some(0)), (&["-INT", "-TERM"][..], None)] {
+        let child = wattle(&["run", &file]).spawn().unwrap();
+        let mut pipe = std::fs::File::options().write(true).open(&file).unwrap(); // when both ends are open
+        signals.iter().for_each(|name| signal(&child, name));
+        if expected.is_some() {
+            pipe.write_all(GENERATE.replace("count: 3", "interval: 10ms").as_bytes()).unwrap();
+            drop(pipe);
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), expected, "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("stopped cleanly"), expected.is_some(), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -342,7 +361,7 @@ fn secrets_do_not_reach_the_log() {
     );
     let http = "streams: [{input: {type: http, address: '127.0.0.1:0', path: /x, auth: {type: bearer, token: '${PASSWORD}'}, max_body: 0}, output: {type: drop}}]\n";
     // What librdkafka itself logs of its properties.
-    let talkative = text.replace("sasl.username:", "debug: conf, sasl.username:");
+    let talkative = text.replace("sasl.username:", "debug: all, sasl.username:");
     let mut children = Vec::new();
     // Once as they are, once with a mistake beside or in the secret.
     for text in [
@@ -363,7 +382,8 @@ fn secrets_do_not_reach_the_log() {
         for arguments in [&["check", &file][..], &["run", &file, "--drain", "--log-level", "trace"]] {
             let broker = closed_address();
             let variables = [("NAME", "wattle"), ("PASSWORD", secret), ("BROKERS", &broker)];
-            children.push((text.clone(), wattle(arguments).envs(variables).spawn().unwrap()));
+            let told = [("RUST_LOG", "trace"), ("RUST_BACKTRACE", "full")];
+            children.push((text.clone(), wattle(arguments).envs(variables).envs(told).spawn().unwrap()));
         }
     }
     for (text, child) in children {

@@ -1,15 +1,18 @@
 //! A plan against the clusters and databases that it names: what a start would find. Nothing is joined, created or fenced.
 
+mod broker;
+mod disk;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use wattle::{ClientProperties, ClusterView, Error, SinkFailure};
+use wattle::{ClientProperties, ClusterView, Exit, Rights, SinkFailure};
 
 use crate::plan::{Plan, StreamPlan};
 use crate::problem::{Place, Problems, Report};
 use crate::run::sql;
-use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, Output, SqlOutput};
+use crate::spec::{ErrorOutput, Input, KafkaInput, KafkaOutput, MqttInput, Output, SqlOutput};
 
 /// What the clusters have answered.
 pub struct Connected {
@@ -17,8 +20,8 @@ pub struct Connected {
     pub facts: Vec<(String, String)>,
     /// What would stop a start.
     pub problems: Option<Problems>,
-    /// Whether every problem is a broker or a database that did not answer: trying again may help.
-    pub unreachable: bool,
+    /// How a start would end that meets these problems: [`Exit::Unreachable`] only where all of them are silence.
+    pub exit: Exit,
 }
 
 /// Asks every cluster and every database of the plan, and reports everything at once. `file`: the plan's, for the problems.
@@ -26,8 +29,8 @@ pub struct Connected {
 pub fn connect(plan: &Plan, file: &Path) -> Connected {
     let mut look = Look::default();
     plan.streams.iter().for_each(|stream| look.stream(stream));
-    let unreachable = look.refused == 0;
-    Connected { facts: look.facts, problems: look.report.into_problems(file.to_path_buf()), unreachable }
+    let exit = look.exits.into_iter().min_by_key(|exit| *exit as u8).unwrap_or(Exit::Unreachable);
+    Connected { facts: look.facts, problems: look.report.into_problems(file.to_path_buf()), exit }
 }
 
 #[derive(Default)]
@@ -36,8 +39,8 @@ struct Look {
     facts: Vec<(String, String)>,
     /// By addresses; `None` where no broker answered.
     clusters: BTreeMap<(String, ClientProperties), Option<ClusterView>>,
-    /// Problems that are no silence.
-    refused: usize,
+    /// How each problem would end a start.
+    exits: Vec<Exit>,
 }
 
 /// Where a component is written.
@@ -49,6 +52,15 @@ struct At<'a> {
 impl Look {
     fn stream(&mut self, stream: &StreamPlan) {
         let (input, output) = (stream.input(), stream.output());
+        let on_disk = disk::problems(stream);
+        let has_file = !on_disk.iter().any(|(_, path, _)| path.ends_with(".output_type.path"));
+        for (place, path, text) in on_disk {
+            self.exits.push(Exit::Failed);
+            self.report.add(place, path, text);
+        }
+        if let Input::Mqtt(input) = input {
+            self.mqtt(stream, input);
+        }
         if let Input::Kafka(input) = input {
             let at = At { place: input.group.place, path: input.group.path.trim_end_matches(".consumer_group") };
             self.read(stream, input, &at);
@@ -56,7 +68,9 @@ impl Look {
         if let Some(errors) = stream.error_output() {
             self.dead_letters(stream, errors);
         }
-        if let Output::Sql(output) = output {
+        if let Output::Sql(output) = output
+            && has_file
+        {
             self.database(stream, output);
         }
         if let Output::Kafka(output) = output {
@@ -75,12 +89,32 @@ impl Look {
         match sql::look(output) {
             Ok(fact) => self.facts.push((stream.id().to_owned(), fact)),
             Err(failure) => {
-                self.refused += usize::from(matches!(failure, SinkFailure::Fatal(_)));
-                let text = match failure {
-                    SinkFailure::Fatal(error) => error.to_string(),
-                    SinkFailure::Again(text) | SinkFailure::Unknown(text) | SinkFailure::Fenced(text) => text,
+                let (exit, text) = match failure {
+                    SinkFailure::Fatal(error) => (error.exit(), error.to_string()),
+                    SinkFailure::Again(text) | SinkFailure::Unknown(text) | SinkFailure::Fenced(text) => {
+                        (Exit::Unreachable, text)
+                    }
                 };
+                self.exits.push(exit);
                 self.report.add(output.here.place, output.here.path.clone(), text);
+            }
+        }
+    }
+
+    fn mqtt(&mut self, stream: &StreamPlan, input: &MqttInput) {
+        let broker = input.broker();
+        match broker::ask(input) {
+            Ok(()) => {
+                let fact = format!(
+                    "the mqtt broker {broker} lets us in, and lets us subscribe to {}",
+                    input.topics.join(", ")
+                );
+                self.facts.push((stream.id().to_owned(), fact));
+            }
+            Err((exit, text)) => {
+                self.exits.push(exit);
+                let path = input.client_id.path.replace(".client_id", if exit == Exit::Failed { "" } else { ".host" });
+                self.report.add(input.client_id.place, path, format!("the mqtt broker {broker} {text}"));
             }
         }
     }
@@ -90,7 +124,7 @@ impl Look {
         let Some(cluster) = self.cluster(&input.brokers, &input.client, at) else { return };
         let counts: BTreeMap<_, _> =
             input.topics.iter().filter_map(|topic| Some((topic.as_str(), *cluster.topics.get(topic)?))).collect();
-        problems.extend(missing(cluster, input.topics.iter(), &input.brokers));
+        problems.extend(missing(cluster, input.topics.iter(), &input.brokers).map(|(_, text)| ("topics", text)));
         if counts.values().collect::<BTreeSet<_>>().len() > 1 {
             let counts: Vec<_> = counts.iter().map(|(topic, count)| format!("{topic} has {count}")).collect();
             let text = "input topics need equal partition counts, since partition n of all of them makes task n";
@@ -112,6 +146,14 @@ impl Look {
             }
             Err(error) => problems.push(("consumer_group", error.to_string())),
         }
+        problems.extend(rights(cluster, &input.topics, "topics", |rights| rights.read, "Read"));
+        if let Ok(Some(Rights { read: false, .. })) = cluster.group_rights(&input.group.value) {
+            let text = format!(
+                "the user may not read as group {0}; give it the right (ACL) Read on the group {0}",
+                input.group.value
+            );
+            problems.push(("consumer_group", text));
+        }
         self.facts.push((stream.id().to_owned(), fact));
         self.refuse(at, problems);
     }
@@ -121,6 +163,7 @@ impl Look {
         let Some(cluster) = self.cluster(&output.brokers, &output.client, at) else { return };
         let topics: Vec<String> = output.topics().map(|topic| topic.value.clone()).collect();
         problems.extend(missing(cluster, topics.iter(), &output.brokers));
+        problems.extend(rights(cluster, &topics, "topic", |rights| rights.write, "Write"));
         let shown: Vec<_> = topics
             .iter()
             .filter_map(|topic| Some(format!("{topic} ({})", partitions(*cluster.topics.get(topic)?))))
@@ -137,6 +180,8 @@ impl Look {
             }
             fact += &format!("; transactions end within {}", within(ours, longest));
             if let Some(changelog) = stream.cursor_topic() {
+                let (key, both) = ("transactional_id", |rights: Rights| rights.read && rights.write);
+                problems.extend(rights(cluster, std::slice::from_ref(&changelog), key, both, "Read and Write"));
                 match (cluster.topics.contains_key(&changelog), cluster.cleanup_policy(&changelog).as_deref()) {
                     (false, _) => fact += &format!("; {changelog} will be created for the position"),
                     (true, Some("compact")) => fact += &format!("; the position is in {changelog}"),
@@ -159,8 +204,10 @@ impl Look {
         let at = At { place: topic.place, path: topic.path.trim_end_matches(".topic") };
         let client = stream.output().kafka().map_or(&errors.client, |output| &output.client);
         let Some(cluster) = self.cluster(&errors.brokers, client, &at) else { return };
-        let problem = missing(cluster, std::iter::once(&topic.value), &errors.brokers);
-        self.refuse(&at, problem.into_iter().collect());
+        let mut problems: Vec<_> =
+            missing(cluster, std::iter::once(&topic.value), &errors.brokers).into_iter().collect();
+        problems.extend(rights(cluster, std::slice::from_ref(&topic.value), "topic", |rights| rights.write, "Write"));
+        self.refuse(&at, problems);
     }
 
     /// Whether brokers that differ lead to one cluster.
@@ -188,7 +235,7 @@ impl Look {
         if !self.clusters.contains_key(&key) {
             let cluster = ClusterView::connect(brokers, client);
             if let Err(error) = &cluster {
-                self.refused += usize::from(!matches!(error, Error::Unreachable { .. }));
+                self.exits.push(error.exit());
                 self.report.add(at.place, format!("{}.brokers", at.path), error.to_string());
             }
             self.clusters.insert(key.clone(), cluster.ok());
@@ -197,7 +244,7 @@ impl Look {
     }
 
     fn refuse(&mut self, at: &At, problems: Vec<(&str, String)>) {
-        self.refused += problems.len();
+        self.exits.extend(problems.iter().map(|_| Exit::Failed));
         for (key, text) in problems {
             self.report.add(at.place, format!("{}.{key}", at.path), text);
         }
@@ -214,9 +261,27 @@ fn missing<'a>(
     let names: Vec<_> = missing.into_iter().collect();
     let (list, create) = (names.join(", "), names.join(" "));
     let text = format!(
-        "does not exist on {brokers}: {list}. Correct the name, or create it: wattle create {create} --brokers {brokers}"
+        "does not exist on {brokers}, or the user may not see it: {list}. Correct the name, or create it: wattle create {create} --brokers {brokers}"
     );
     (!names.is_empty()).then_some(("topic", text))
+}
+
+/// Topics that the user may not use so.
+fn rights(
+    cluster: &ClusterView,
+    topics: &[String],
+    key: &'static str,
+    may: impl Fn(Rights) -> bool,
+    right: &str,
+) -> Option<(&'static str, String)> {
+    let found = match cluster.topic_rights(topics) {
+        Ok(found) => found,
+        Err(error) => return Some((key, error.to_string())),
+    };
+    let denied: Vec<_> = found.into_iter().filter(|(_, rights)| !may(*rights)).map(|(topic, _)| topic).collect();
+    let list = denied.join(", ");
+    (!denied.is_empty())
+        .then(|| (key, format!("the user may not use {list} so: give it the right (ACL) {right} on it")))
 }
 
 fn some(topics: &[String]) -> String {

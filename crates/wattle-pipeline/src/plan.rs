@@ -8,8 +8,10 @@ use crate::cases::{self, Case};
 use crate::chain::Route;
 use crate::guarantee;
 use crate::problem::{Problem, Problems, Report};
-use crate::run::Link;
-use crate::spec::{self, EMBEDDED, ErrorOutput, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings};
+use crate::run::{Clusters, Link};
+use crate::spec::{
+    self, Durability, EMBEDDED, ErrorOutput, HealthCheck, Input, Logging, Output, SqlMode, Stream, Surroundings,
+};
 use crate::yaml::{self, Map};
 
 /// Where the text came from and what surrounds it.
@@ -239,6 +241,10 @@ impl StreamPlan {
         &self.0.output
     }
 
+    pub(crate) fn durability(&self) -> Option<&Durability> {
+        self.0.durability.as_ref()
+    }
+
     pub(crate) fn error_output(&self) -> Option<&ErrorOutput> {
         self.0.error_output.as_ref()
     }
@@ -253,6 +259,21 @@ impl StreamPlan {
 
     pub(crate) fn into_stream(self) -> Stream {
         self.0
+    }
+
+    /// The clusters that it cannot do without.
+    pub(crate) fn clusters(&self) -> Clusters {
+        let Stream { input, output, error_output, .. } = &self.0;
+        let mut clusters = Clusters::new();
+        if let Input::Kafka(input) = input {
+            clusters.insert(input.brokers.clone(), input.client.clone());
+        }
+        let output = output.kafka().map(|output| (&output.brokers, &output.client));
+        let errors = error_output.as_ref().map(|errors| (&errors.brokers, &errors.client));
+        for (brokers, client) in output.into_iter().chain(errors) {
+            clusters.entry(brokers.clone()).or_insert_with(|| client.clone());
+        }
+        clusters
     }
 
     /// What it reads and writes, for draining.

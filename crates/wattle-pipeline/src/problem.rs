@@ -1,6 +1,7 @@
 //! What is wrong with a pipeline file: every problem, each with its place, its key and a remedy.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -74,6 +75,10 @@ pub(crate) struct Place {
 #[derive(Default)]
 pub(crate) struct Report {
     problems: RefCell<Vec<Problem>>,
+    /// Problems that are there only because of others, with the paths of these.
+    consequences: RefCell<Vec<(Problem, Vec<String>)>>,
+    /// Paths whose value is not what was meant: nothing else is said of it.
+    unread: RefCell<BTreeSet<String>>,
     notes: RefCell<Vec<Problem>>,
     /// What the readers asked for, which the schema has to say too.
     #[cfg(test)]
@@ -83,6 +88,18 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn add(&self, place: Place, path: impl Into<String>, text: impl Into<String>) {
         self.problems.borrow_mut().push(Problem::new(place, path, text));
+    }
+
+    /// What is wrong with a value before anybody has read it: it is the one thing that is said of it.
+    pub(crate) fn add_unread(&self, place: Place, path: &str, text: impl Into<String>) {
+        self.add(place, path, text);
+        self.unread.borrow_mut().insert(path.to_owned());
+    }
+
+    /// A problem that is none if one of `causes` has one: who refuses a value goes on with a default. A path that ends in `*` stands for all
+    /// that begin so.
+    pub(crate) fn add_unless(&self, causes: &[String], place: Place, path: impl Into<String>, text: impl Into<String>) {
+        self.consequences.borrow_mut().push((Problem::new(place, path, text), causes.to_vec()));
     }
 
     /// What is no problem, and what whoever wrote the key should know.
@@ -105,7 +122,18 @@ impl Report {
 
     /// Nothing if there was no problem.
     pub(crate) fn into_problems(self, file: PathBuf) -> Option<Problems> {
-        let mut list = self.problems.into_inner();
+        let (mut list, unread) = (self.problems.into_inner(), self.unread.into_inner());
+        let mut told = BTreeSet::new();
+        list.retain(|problem| !unread.contains(&problem.path) || told.insert(problem.path.clone()));
+        let has_problem = |cause: &String| match cause.strip_suffix('*') {
+            Some(start) => list.iter().any(|problem| problem.path.starts_with(start)),
+            None => list.iter().any(|problem| problem.path == *cause),
+        };
+        let own = |(problem, causes): (Problem, Vec<String>)| {
+            (!unread.contains(&problem.path) && !causes.iter().any(has_problem)).then_some(problem)
+        };
+        let rest: Vec<_> = self.consequences.into_inner().into_iter().filter_map(own).collect();
+        list.extend(rest);
         list.sort_by_key(|p| (p.line, p.column));
         (!list.is_empty()).then_some(Problems { file, list })
     }

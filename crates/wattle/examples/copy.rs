@@ -23,6 +23,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
+    // First, so that a signal never ends the process half way.
+    let stop = Stop::new();
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let asked = stop.clone();
+    thread::spawn(move || signals.forever().take(1).for_each(|_| asked.stop()));
+
     let mut args = std::env::args().skip(1);
     let (Some(brokers), Some(input), Some(output)) = (args.next(), args.next(), args.next()) else { usage() };
     let mut app = App::builder()
@@ -44,11 +50,6 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         out.send(Message::copy(record, output.as_str()));
         Ok(())
     });
-
-    let stop = Stop::new();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let asked = stop.clone();
-    thread::spawn(move || signals.forever().take(1).for_each(|_| asked.stop()));
 
     let app = app.build(copy)?;
     let monitor = app.monitor();

@@ -65,6 +65,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
+    // First, so that a signal never ends the process half way.
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let stop = Stop::new();
+    let asked = stop.clone();
+    thread::spawn(move || signals.forever().take(1).for_each(|_| asked.stop()));
+
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut given = BTreeMap::new();
     for pair in arguments.chunks(2) {
@@ -96,10 +102,6 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     }
     let app = app.build_stateful(Count { output: output.to_owned() })?;
 
-    let stop = Stop::new();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let asked = stop.clone();
-    thread::spawn(move || signals.forever().take(1).for_each(|_| asked.stop()));
     app.run(&stop)?;
     Ok(())
 }

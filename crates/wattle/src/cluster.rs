@@ -6,10 +6,33 @@ use std::time::Duration;
 use crate::application::MemberView;
 use crate::config::ClientProperties;
 use crate::error::Error;
-use crate::kafka::{Admin, GroupView};
+use crate::kafka::{Admin, GroupView, Rights};
 
 /// For a coordinator that starts or moves.
 const ASK: Duration = Duration::from_secs(10);
+
+/// Asks a cluster now and then whether it answers.
+pub struct Ping(Admin);
+
+impl Ping {
+    /// Nothing connects yet. `name`: the `stream` of its log lines.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for properties that the client refuses.
+    pub fn new(name: &str, brokers: &str, properties: &ClientProperties) -> Result<Self, Error> {
+        Admin::new(name, brokers, properties).map(Ping)
+    }
+
+    /// One question, which any of the brokers may answer.
+    ///
+    /// # Errors
+    /// Where none does in time.
+    pub fn ask(&self, timeout: Duration) -> Result<(), Error> {
+        self.0
+            .answers(timeout)
+            .map_err(|source| Error::Kafka { what: "ask whether a broker answers".to_owned(), source })
+    }
+}
 
 /// A cluster that has answered.
 pub struct ClusterView {
@@ -48,6 +71,29 @@ impl ClusterView {
         let found =
             view.group(ASK).map_err(|source| Error::Kafka { what: format!("ask for the group {group}"), source })?;
         Ok(found.members.into_iter().map(MemberView::from).collect())
+    }
+
+    /// What the user may do with these topics; those of which the broker does not tell, or that are not there, are left out.
+    ///
+    /// # Errors
+    /// [`Error::Kafka`] where the cluster does not answer.
+    pub fn topic_rights(&self, topics: &[String]) -> Result<BTreeMap<String, Rights>, Error> {
+        let there: Vec<_> = topics.iter().filter(|topic| self.topics.contains_key(*topic)).cloned().collect();
+        if there.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        self.admin
+            .topic_rights(&there)
+            .map_err(|source| Error::Kafka { what: "ask what may be done with its topics".into(), source })
+    }
+
+    /// What the user may do with a consumer group; `None` where the broker does not tell, as of one that does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Kafka`] where the coordinator does not answer.
+    pub fn group_rights(&self, group: &str) -> Result<Option<Rights>, Error> {
+        let what = || format!("ask what may be done with the group {group}");
+        self.admin.group_rights(group).map_err(|source| Error::Kafka { what: what(), source })
     }
 
     /// A topic's `cleanup.policy`; `None` where the broker does not tell.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::extract::CursorName;
+use crate::invariant::w7_a_restored_state_is_the_fold_of_its_changelog;
 use crate::kafka::Holder;
 use crate::lane::fold;
 use crate::stage::{Clock, Codec, FlechtwerkJson, Raw};
@@ -80,12 +81,7 @@ fn state(records: &[(&[u8], Option<&[u8]>)]) {
         }
     }
     let store = fold(records.iter().copied());
-    for (key, _) in records {
-        let kept = store.get(key).expect("memory can be read");
-        assert_eq!(kept.as_deref(), newest.get(key).copied(), "the newest value counts");
-    }
-    let states = newest.keys().filter(|key| !is_reserved(key)).count();
-    assert_eq!(store.keys().expect("memory can be read"), states);
+    w7_a_restored_state_is_the_fold_of_its_changelog(&*store, records);
     let mut task = TaskStates::default();
     task.open(0, store);
     timers(&task, &newest);

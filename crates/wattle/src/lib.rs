@@ -31,7 +31,7 @@ mod worker;
 
 pub use app::{App, AppBuilder};
 pub use application::{Application, ChangelogView, Inspection, LocalState, LocalTask, MemberView, PositionView};
-pub use cluster::ClusterView;
+pub use cluster::{ClusterView, Ping};
 pub use config::{
     BatchLimits, ClientProperties, ClientRole, Compression, Delivery, GroupProtocol, SinkFactory, StartFrom,
     TransactionScope, WorkerConfig, instance_problem, owned_property, property_problem, protocol_problem,
@@ -39,7 +39,7 @@ pub use config::{
 };
 pub use error::{Error, Exit, LogTrouble, Unanswered};
 pub use extract::{CursorName, OtherCluster, SourceConfig};
-pub use kafka::{Batch, Header, Offset, Position, Record};
+pub use kafka::{Batch, Header, Offset, Position, Record, Rights};
 pub use lane::{
     KafkaSink, KafkaSinkConfig, Place, RefusedRecord, Sink, SinkFailure, TransactionalSink, TransactionalSinkFactory,
 };

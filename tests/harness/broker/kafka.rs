@@ -10,10 +10,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Kind, Server};
+use crate::harness::cluster::ANSWER;
 use crate::harness::mode::Protocol;
 use crate::harness::ports::free_ports;
 use crate::harness::proxy::Proxy;
-use crate::harness::wait::{PATIENCE, wait_until};
+use crate::harness::wait::wait_until;
 use crate::harness::watchdog::Watchdog;
 
 /// What `scripts/kafka` starts.
@@ -80,7 +81,7 @@ impl Server for Kafka {
         self.controller.start();
         if !self.broker.is_running() && self.broker.has_run() {
             let seen = self.seen.load(Ordering::Relaxed);
-            wait_until("the controller takes the broker for dead", PATIENCE, || self.deaths() > seen);
+            wait_until("the controller takes the broker for dead", ANSWER, || self.deaths() > seen);
         }
         self.broker.start();
     }

@@ -47,7 +47,7 @@ pub(in crate::promises) fn records_of_a_transaction_that_expires_are_not_process
     let mut copy = Copy::on(room, broker.cluster(), "expires");
     // The clock moves past the transaction's timeout of a minute, and not past the session.
     room.set_session(&mut copy.pipeline, 120_000);
-    let open = Transaction::open(&broker.address(), &room.name("other"));
+    let open = Transaction::open_for(&broker.address(), &room.name("other"), Duration::from_secs(60));
     let strange = |id| ("k", value(&copy.input, 0, id));
     copy.load().send(0..RECORDS);
     open.write(&copy.input, 0, (10 * RECORDS..10 * RECORDS + 100).map(strange));

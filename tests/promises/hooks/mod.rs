@@ -39,10 +39,10 @@ const RECORDS: u64 = 3000;
 /// So many cases of a table run at a time.
 const AT_ONCE: usize = 4;
 /// A `socket.timeout.ms` that is over soon, and an answer that comes later than that.
-const HASTY: &str = "{socket.timeout.ms: 500}";
-const LATE: Duration = Duration::from_millis(800);
+const HASTY: &str = "{socket.timeout.ms: 1000}";
+const LATE: Duration = Duration::from_millis(1500);
 /// A process that fails has ended by then. Its grace period is longer: it has not waited in vain for something to be given back.
-const PROMPTLY: Duration = Duration::from_secs(15);
+const PROMPTLY: Duration = Duration::from_secs(25);
 
 /// What the process does about a fault.
 #[derive(Clone, Copy, Debug)]

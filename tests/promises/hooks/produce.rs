@@ -8,7 +8,7 @@ use crate::harness::room::Room;
 
 /// What the record itself, or an operator, is to blame for ends the process, and is named.
 const REFUSED: Outcome =
-    Ends(&["W0006", "refused a record", ".out/1", ".in/", "offset", "nothing of its batch is committed"]);
+    Ends(&["W0006", "refused a record", ".out/1", ".in/", "offset", "the position stays before that record"]);
 
 const PARTS: &[Refusal] = &[
     (Produce, Code::NotEnoughReplicas, 3, GoesOn),

@@ -7,7 +7,7 @@ use wattle::testing::TestRecord;
 use super::{Case, Expected, Message};
 use crate::problem::hint;
 use crate::spec::Stream;
-use crate::yaml::{Field, Map, render_json};
+use crate::yaml::{Field, Map, payload};
 
 /// Reads a list of tests. Topics that a record does not name are those of its stream.
 pub(crate) fn read<'s>(field: &Field, file: &Path, streams: impl IntoIterator<Item = &'s Stream>) -> Vec<Case> {
@@ -20,7 +20,7 @@ fn case(item: &Field, file: &Path, streams: &[&Stream]) -> Option<Case> {
     let mut map = Map::of(item)?;
     let name = map.required("name", "a test needs a name: what it shows").and_then(|field| field.name());
     let stream = stream(&mut map, streams);
-    let input = map.required("input", "a test needs an input: a list of records").and_then(|field| field.list());
+    let input = map.required("input", "a test needs an input: a list of records").and_then(|field| field.filled_list());
     let output = map.get_filled("output");
     let error = map.get("error").and_then(|field| field.name());
     if output.is_some() && error.is_some() {
@@ -40,7 +40,11 @@ fn case(item: &Field, file: &Path, streams: &[&Stream]) -> Option<Case> {
 fn stream<'s>(map: &mut Map, streams: &[&'s Stream]) -> Option<&'s Stream> {
     let Some(field) = map.get("stream") else {
         if streams.len() != 1 {
-            map.missing("stream", "says which stream is tested, where the file has several");
+            map.missing_unless(
+                &["streams*".to_owned()],
+                "stream",
+                "says which stream is tested, where the file has several",
+            );
         }
         return streams.first().copied().filter(|_| streams.len() == 1);
     };
@@ -48,7 +52,8 @@ fn stream<'s>(map: &mut Map, streams: &[&'s Stream]) -> Option<&'s Stream> {
     let found = streams.iter().find(|stream| stream.id.value == name).copied();
     if found.is_none() {
         let known: Vec<_> = streams.iter().map(|stream| stream.id.value.as_str()).collect();
-        field.problem(format!("no stream is called that; {}", hint(&name, &known)));
+        // A stream with a problem of its own may be the one that is meant.
+        field.problem_unless(&["streams*".to_owned()], format!("no stream is called that; {}", hint(&name, &known)));
     }
     found
 }
@@ -66,13 +71,13 @@ fn record(item: &Field, topic: &str) -> Option<TestRecord> {
     for (name, value) in headers(&mut map) {
         record = record.header(name, value.unwrap_or_default());
     }
-    if let Some(time) = map.get("timestamp").and_then(|field| field.count()) {
+    if let Some(time) = map.get("timestamp").and_then(|field| field.count(i64::MAX as u64)) {
         record = record.timestamp(i64::try_from(time).unwrap_or(i64::MAX));
     }
-    if let Some(partition) = map.get("partition").and_then(|field| field.number()) {
+    if let Some(partition) = map.get("partition").and_then(|field| field.number(i32::MAX as u64)) {
         record = record.partition(i32::try_from(partition).unwrap_or(i32::MAX));
     }
-    if let Some(offset) = map.get("offset").and_then(|field| field.number()) {
+    if let Some(offset) = map.get("offset").and_then(|field| field.number(i64::MAX as u64)) {
         record = record.offset(i64::try_from(offset).unwrap_or(i64::MAX));
     }
     map.finish();
@@ -86,7 +91,10 @@ fn message(item: &Field, topic: &str) -> Option<Message> {
         key: map.get("key").map(|field| text(&field)),
         value: map.get("value").map(|field| text(&field)),
         headers: headers(&mut map),
-        timestamp: map.get("timestamp").and_then(|field| field.count()).and_then(|time| i64::try_from(time).ok()),
+        timestamp: map
+            .get("timestamp")
+            .and_then(|field| field.count(i64::MAX as u64))
+            .and_then(|time| i64::try_from(time).ok()),
     };
     map.finish();
     Some(message)
@@ -96,8 +104,7 @@ fn message(item: &Field, topic: &str) -> Option<Message> {
 fn text(field: &Field) -> Option<String> {
     match field {
         _ if field.node.is_null() => None,
-        _ if field.is_structure() => render_json(field),
-        _ => field.string(),
+        _ => payload(field),
     }
 }
 

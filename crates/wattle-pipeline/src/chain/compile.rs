@@ -35,13 +35,14 @@ pub(super) enum Access {
 impl Script {
     /// Reads and compiles the program behind a key. `text` is the file's.
     pub(super) fn read(field: &Field, access: Access, text: &str) -> Option<Self> {
-        Script::of(field.name()?, field, access, text)
+        Script::of(field.text()?, field, access, text)
     }
 
     /// Compiles what stands for the text behind a key.
     pub(super) fn of(source: String, field: &Field, access: Access, text: &str) -> Option<Self> {
         let program = compile(access, &source, field, text)?;
         check_metadata(&program, field);
+        check_written(&program, field);
         let info = program.info();
         let mut paths = info.target_queries.iter().chain(&info.target_assignments);
         let uses_value = paths.any(|path| path.prefix == PathPrefix::Event);
@@ -131,6 +132,32 @@ pub(super) fn check_metadata(program: &Program, field: &Field) {
     }
     for name in unknown {
         field.problem(format!("%{name} is unknown; {}", hint(name, &METADATA)));
+    }
+}
+
+/// Refuses what would be written behind `%` and is never, or now and then surely not, what has its place there. What may be anything is
+/// looked at with each record.
+fn check_written(program: &Program, field: &Field) {
+    let state = program.final_type_info().state;
+    let assigned = |name: &str| {
+        program.info().target_assignments.iter().any(|path| {
+            path.prefix == PathPrefix::Metadata
+                && matches!(path.path.segments.first(), Some(OwnedSegment::Field(field)) if **field == *name)
+        })
+    };
+    for (name, allowed, form) in [
+        ("key", Kind::bytes(), "a string or null; use to_string"),
+        ("timestamp", Kind::timestamp(), "a timestamp; use from_unix_timestamp or parse_timestamp"),
+        ("headers", Kind::array(Collection::any()), "an array of {name, value}"),
+    ] {
+        let found = state.external.metadata_kind().at_path(&OwnedValuePath::single_field(name));
+        // Such as what the record has at a place, or what is parsed.
+        let is_open = found.contains_object() && found.contains_bytes();
+        // Null where nothing is written.
+        let allowed = allowed.or_null().or_undefined();
+        if assigned(name) && !is_open && allowed.is_superset(&found).is_err() {
+            field.problem(format!("%{name} must be {form}: this program makes it {found}"));
+        }
     }
 }
 

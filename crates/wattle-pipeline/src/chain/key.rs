@@ -41,7 +41,7 @@ pub(crate) fn read(field: &Field, text: &str) -> Option<Key> {
 }
 
 fn expression(field: &Field, text: &str) -> Option<Key> {
-    let written = field.name()?;
+    let written = field.text()?;
     let source = match translate(written.trim()) {
         Ok(source) => source,
         Err(problem) => {

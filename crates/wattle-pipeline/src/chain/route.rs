@@ -36,7 +36,7 @@ impl Route {
 
     /// An expression that may name `topics`. `text` is the file's.
     pub(crate) fn named(field: &Field, topics: Vec<Given<String>>, text: &str) -> Option<Self> {
-        let source = match translate(field.name()?.trim()) {
+        let source = match translate(field.text()?.trim()) {
             Ok(source) => source,
             Err(problem) => {
                 field.problem(problem);

@@ -243,12 +243,9 @@ fn headers_keep_order_duplicates_and_nulls() {
     expected.push(header("c", Some(b"x")));
     assert_eq!(run(&vrl(program), &input).unwrap().get(0).headers, expected);
     assert_eq!(run(&vrl("%headers = []"), &input).unwrap().get(0).headers, []);
-    for wrong in [
-        "%headers = 1",
-        "%headers = [{\"name\": 1, \"value\": null}]",
-        "%headers = [{\"name\": \"a\"}]",
-        "%headers[5].name = \"x\"",
-    ] {
+    for wrong in
+        ["%headers = [{\"name\": 1, \"value\": null}]", "%headers = [{\"name\": \"a\"}]", "%headers[5].name = \"x\""]
+    {
         fails(&vrl(wrong), b"{}", "%headers");
     }
 }
@@ -259,7 +256,7 @@ fn key_and_timestamp_can_be_written() {
     assert_eq!((output.get(0).key, output.get(0).timestamp), (None, Some(1_517_356_800_500)));
     let binary = Record { key: Some(b"\x00\x01\xff"), ..record(Some(b"{}")) };
     assert_eq!(run(&vrl("%key = %key\n.a = 1"), &binary).unwrap().get(0).key, Some(&b"\x00\x01\xff"[..]));
-    fails(&vrl("%key = 5"), b"{}", "%key must be a string or null, not integer");
+    fails(&vrl("%key = .a"), b"{\"a\":5}", "%key must be a string or null, not integer");
     fails(&vrl("%timestamp = null"), b"{}", "%timestamp must be a timestamp, not null");
     fails(&vrl("%timestamp = t'1969-12-31T00:00:00Z'"), b"{}", "before 1970");
 }

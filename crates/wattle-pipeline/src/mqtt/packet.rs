@@ -57,6 +57,11 @@ pub(crate) enum Outgoing<'a> {
         filters: &'a [String],
         qos: u8,
     },
+    /// The same without any retained message.
+    Probe {
+        filters: &'a [String],
+        qos: u8,
+    },
     PubAck {
         id: u16,
     },
@@ -97,6 +102,7 @@ const SUBSCRIPTION: u16 = 1;
 const NOT_FOUND: u8 = 0x92;
 /// Retain handling 1: retained messages for new subscriptions alone.
 const RETAINED_WHEN_NEW: u8 = 1 << 4;
+const RETAINED_NEVER: u8 = 2 << 4;
 
 /// The length of the packet that begins there with its head, as `(head, whole)`; `None` where more bytes are needed to know.
 pub(crate) fn frame(bytes: &[u8]) -> Read<Option<(usize, usize)>> {
@@ -172,12 +178,13 @@ impl Outgoing<'_> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let body = match self {
             Outgoing::Connect(connect) => connect.body(),
-            Outgoing::Subscribe { filters, qos } => {
+            Outgoing::Subscribe { filters, qos } | Outgoing::Probe { filters, qos } => {
+                let retained = if matches!(self, Outgoing::Probe { .. }) { RETAINED_NEVER } else { RETAINED_WHEN_NEW };
                 let mut body = SUBSCRIPTION.to_be_bytes().to_vec();
                 body.push(0);
                 for filter in *filters {
                     put(&mut body, filter.as_bytes());
-                    body.push(qos | RETAINED_WHEN_NEW);
+                    body.push(qos | retained);
                 }
                 body
             }
@@ -190,7 +197,7 @@ impl Outgoing<'_> {
         };
         out.push(match self {
             Outgoing::Connect(_) => 0x10,
-            Outgoing::Subscribe { .. } => 0x82,
+            Outgoing::Subscribe { .. } | Outgoing::Probe { .. } => 0x82,
             Outgoing::PubAck { .. } => 0x40,
             Outgoing::PubRec { .. } => 0x50,
             Outgoing::PubComp { .. } => 0x70,

@@ -16,7 +16,7 @@ use crate::spec::{HealthCheck, METRICS};
 /// How often the brokers are asked for the lag.
 const LOOK: Duration = Duration::from_secs(5);
 /// How often the thread that asks sees that all is over.
-const GLANCE: Duration = Duration::from_millis(200);
+pub(super) const GLANCE: Duration = Duration::from_millis(200);
 /// A lag that was told longer ago says nothing any more.
 const STALE: Duration = Duration::from_secs(30);
 /// A task that has not begun to run after this time is a problem, also where others run.

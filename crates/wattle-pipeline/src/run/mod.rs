@@ -13,6 +13,7 @@ mod post;
 mod prometheus;
 mod push;
 mod pushed;
+mod reach;
 mod retry;
 mod segments;
 mod sink;
@@ -37,6 +38,7 @@ use health::Health;
 use part::Part;
 #[cfg(any(test, fuzzing))]
 pub(crate) use push::{Envelope, unpack};
+pub(crate) use reach::Clusters;
 use retry::Condition;
 use wattle::{Error, Lag, Metrics, Monitor, Snapshot, Stop};
 
@@ -119,9 +121,13 @@ pub enum Outcome {
 pub fn start(plan: Plan, options: RunOptions) -> Result<Running, Error> {
     let check = plan.health;
     let links = plan.streams.iter().map(crate::plan::StreamPlan::link).collect();
+    let clusters: Vec<_> = plan.streams.iter().map(crate::plan::StreamPlan::clusters).collect();
     let jobs =
         plan.streams.into_iter().map(|plan| stream::prepare(plan, options.drain)).collect::<Result<Vec<_>, _>>()?;
     let streams: Vec<_> = jobs.iter().map(stream::Job::handle).collect();
+    if let Some(check) = &check {
+        reach::watch(&streams, &clusters, check.stuck_after)?;
+    }
     let health = check.map(|check| Health::start(check, &streams)).transpose()?;
     let mut threads = Vec::new();
     for job in jobs {

@@ -262,7 +262,14 @@ mod tests {
 
     fn output(folder: &Path, roll_size: u64, roll_interval: Duration) -> FileOutput {
         let path = folder.join("out.jsonl");
-        FileOutput { shown: "out.jsonl".to_owned(), path, roll_size, roll_interval, retry: RetryPolicy::default() }
+        FileOutput {
+            here: crate::yaml::Given::default(),
+            shown: "out.jsonl".to_owned(),
+            path,
+            roll_size,
+            roll_interval,
+            retry: RetryPolicy::default(),
+        }
     }
 
     fn segments(output: &FileOutput) -> Segments {

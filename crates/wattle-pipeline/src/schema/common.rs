@@ -15,7 +15,8 @@ pub(super) const CLIENT: Key = Key::new(
     "client",
     Free,
     "Further librdkafka properties. Those that carry a guarantee are refused, with the reason.",
-);
+)
+.or_empty();
 pub(super) const CLIENT_ID: Key = Key::new("client_id", Text, "The client property client.id.");
 pub(super) const SECURITY: Key =
     Key::new("security", AMap, "SASL and TLS. TLS and SCRAM need a build with the feature tls.");

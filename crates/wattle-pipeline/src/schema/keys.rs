@@ -9,18 +9,31 @@ use super::common::{
 };
 use super::{Key, Map};
 
+const COLUMN_TYPES: &[&str] = &["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"];
+
+/// Keys of which a map needs one at least, perhaps with a value.
+pub(super) fn either(kind: &str) -> &'static [(&'static str, Option<bool>)] {
+    match kind {
+        // A file beside a pipeline file has tests alone.
+        "" => &[("streams", None), ("tests", None)],
+        "streams" => &[("output", None), ("outputs", None)],
+        "streams.input(file)" => &[("path", None), ("input_type", None)],
+        "streams.durability" => &[("path", None), ("backend", None), ("enabled", Some(false))],
+        _ => &[],
+    }
+}
+
 /// In the order of the guide.
 pub(super) const MAPS: &[Map] = &[
     Map {
         kind: "",
         doc: "A Wattle pipeline file.",
         keys: &[
-            Key::new("streams", List, "The streams: each takes records from an input, runs them through processors, and writes them to an output.")
-                .required(),
+            Key::new("streams", List, "The streams: each takes records from an input, runs them through processors, and writes them to an output."),
             BROKERS,
             Key::new("health_check", AMap, "Where the process answers whether it is well, and with its metrics."),
-            Key::new("logging", AMap, "What becomes of the log of wattle run, unless the command line says it."),
-            Key::new("tests", List, "Tests for wattle test: records in, and what has to come out."),
+            Key::new("logging", AMap, "What becomes of the log of wattle run, unless the command line says it.").or_empty(),
+            Key::new("tests", List, "Tests for wattle test: records in, and what has to come out.").or_empty(),
         ],
     },
     Map {
@@ -50,13 +63,13 @@ pub(super) const MAPS: &[Map] = &[
         keys: &[
             Key::new("id", Text, "Letters, digits, - and _; unique in the file. Shown in logs."),
             Key::new("input", AMap, "Where records come from.").required(),
-            Key::new("pipeline", AMap, "What happens to records."),
+            Key::new("pipeline", AMap, "What happens to records.").or_empty(),
             Key::new("output", AMap, "Where records go."),
             Key::new("outputs", List, "In place of output: Kafka outputs, each of which gets every record, in one transaction."),
             Key::new("error_output", AMap, "Where records go that cannot be processed. Without it such a record stops the stream."),
             Key::new("durability", AMap, "A write-ahead log, for inputs that cannot be read again: http, mqtt and stdin."),
-            Key::new("batch", AMap, "Limits of a batch, which is one transaction."),
-            Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words."),
+            Key::new("batch", AMap, "Limits of a batch, which is one transaction.").or_empty(),
+            Key::new("buffer", AMap, "Limits of a batch in ArkFlow's words.").or_empty(),
             Key::new("grace_period", Duration, "Time for a clean stop. Kafka inputs only.").default("30s"),
         ],
     },
@@ -227,7 +240,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("path", Text, "Its folder, relative to the pipeline file. One stream of one process has it."),
             SYNC,
             Key::new("max_bytes", Size, "The most bytes on disk; above that nothing is accepted until older records are processed.").default("1GiB"),
-            Key::new("backend", AMap, "Another form of path and sync."),
+            Key::new("backend", AMap, "Another form of path and sync.").or_empty(),
         ],
     },
     Map {
@@ -249,7 +262,7 @@ pub(super) const MAPS: &[Map] = &[
         kind: "streams.pipeline",
         doc: "What happens to records.",
         keys: &[
-            Key::new("processors", List, "Processors, in order."),
+            Key::new("processors", List, "Processors, in order.").or_empty(),
             Key::new("thread_num", Count, "Has no effect: partitions are processed side by side anyway, and each of them in its order."),
         ],
     },
@@ -301,7 +314,7 @@ pub(super) const MAPS: &[Map] = &[
         keys: &[
             Key::new("url", Text, "Where to; https in a build with the feature tls.").required(),
             Key::new("method", Word(&["POST", "PUT", "PATCH"]), "The method.").default("POST"),
-            Key::new("headers", Free, "Further headers."),
+            Key::new("headers", Free, "Further headers.").or_empty(),
             Key::new("auth", AMap, "The Authorization header."),
             Key::new("timeout", Duration, "Of one request.").default("10s"),
             Key::new("timeout_ms", Count, "As timeout, in milliseconds."),
@@ -367,7 +380,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("table_name", Text, "TABLE or SCHEMA.TABLE; case counts.").required(),
             Key::new("mode", Word(&["insert", "upsert"]), "A row for each record, or a row for each key.").default("insert"),
             Key::new("key", Names, "Columns of the primary key or of another unique index: needed with mode: upsert."),
-            Key::new("columns", NamesOrMaps, "Columns that are written, from the members of their names unless field says another one. Without it every member has to have its column."),
+            Key::new("columns", NamesOrMaps(COLUMN_TYPES), "Columns that are written, from the members of their names unless field says another one. Without it every member has to have its column."),
             Key::new("create_table", Bool, "Creates the table where it is missing; needs columns with types.").default("false"),
             Key::new("positions_table", Text, "Where the positions are; created where it is missing.").default("wattle_positions"),
             Key::new("positions_id", Text, "Names the stream there; the consumer_group of a kafka input, and needed with others."),
@@ -386,7 +399,7 @@ pub(super) const MAPS: &[Map] = &[
         doc: "PostgreSQL, without TLS.",
         keys: &[
             Key::new("uri", Text, "postgres://USER:PASSWORD@HOST:PORT/DATABASE; take the password from the environment: ${VAR}.").required(),
-            Key::new("ssl", AMap, "Accepted where it asks for no TLS."),
+            Key::new("ssl", AMap, "Accepted where it asks for no TLS.").or_empty(),
         ],
     },
     Map {
@@ -394,9 +407,9 @@ pub(super) const MAPS: &[Map] = &[
         doc: "Connections are without TLS.",
         keys: &[
             Key::new("ssl_mode", Text, "disable, allow or prefer."),
-            Key::new("root_cert", Text, "Has to be left empty."),
-            Key::new("client_cert", Text, "Has to be left empty."),
-            Key::new("client_key", Text, "Has to be left empty."),
+            Key::new("root_cert", Text, "Has to be left empty.").or_empty(),
+            Key::new("client_cert", Text, "Has to be left empty.").or_empty(),
+            Key::new("client_key", Text, "Has to be left empty.").or_empty(),
         ],
     },
     Map {
@@ -405,7 +418,7 @@ pub(super) const MAPS: &[Map] = &[
         keys: &[
             Key::new(
                 "as",
-                Word(&["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"]),
+                Word(COLUMN_TYPES),
                 "What it holds.",
             ),
             Key::new("field", Text, "The member of the record that it takes."),
@@ -459,7 +472,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("name", Text, "What it shows.").required(),
             Key::new("stream", Text, "The stream's id; not needed where the file has one."),
             Key::new("input", List, "Records that go in, as one batch.").required(),
-            Key::new("output", List, "What has to come out, in this order; without it nothing. What is left out of a record is not compared."),
+            Key::new("output", List, "What has to come out, in this order; without it nothing. What is left out of a record is not compared.").or_empty(),
             Key::new("error", Text, "The stream has to fail with a text that has this part."),
         ],
     },
@@ -470,7 +483,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("topic", Text, "Where it was read; the stream's first topic."),
             Key::new("key", Json, "Its key; null where it is left out."),
             Key::new("value", Json, "A string as it is, or a map or list, which becomes JSON; null where it is left out."),
-            Key::new("headers", FreeJson, "Names and values."),
+            Key::new("headers", FreeJson, "Names and values.").or_empty(),
             Key::new("timestamp", Count, "Milliseconds since 1970."),
             Key::new("partition", Number, "The partition.").default("0"),
             Key::new("offset", Number, "The offset."),
@@ -483,7 +496,7 @@ pub(super) const MAPS: &[Map] = &[
             Key::new("topic", Text, "Where it goes; the stream's topic."),
             Key::new("key", Json, "Its key."),
             Key::new("value", Json, "Its value. JSON is compared as JSON."),
-            Key::new("headers", FreeJson, "Headers that must be there; others may be too."),
+            Key::new("headers", FreeJson, "Headers that must be there; others may be too.").or_empty(),
             Key::new("timestamp", Count, "Milliseconds since 1970."),
         ],
     },

@@ -6,7 +6,7 @@ mod keys;
 
 use serde_json::{Map as Object, Value, json};
 
-use keys::MAPS;
+use keys::{MAPS, either};
 
 /// What a reader does with a file; the test of the schema watches.
 #[cfg_attr(not(test), allow(dead_code))]
@@ -17,6 +17,8 @@ pub(crate) enum Look<'a> {
     Key(&'a str, &'a str),
     /// The key has to be there.
     Required(&'a str, &'a str),
+    /// The key may have nothing behind it.
+    Empty(&'a str, &'a str),
     /// It takes the value of this kind as that.
     Form(&'a str, &'a str),
     /// It knows this word there.
@@ -48,8 +50,8 @@ enum Form {
     List,
     /// A text, or such a map.
     TextOrMap,
-    /// Names, or a map with free names for words or for maps whose keys are in a table.
-    NamesOrMaps,
+    /// Names, or a map with free names for one of these words, for nothing, or for maps whose keys are in a table.
+    NamesOrMaps(&'static [&'static str]),
     /// A time, or such a map.
     DurationOrMap,
     /// One of these, or such a map.
@@ -66,16 +68,22 @@ struct Key {
     form: Form,
     doc: &'static str,
     required: bool,
+    /// May have nothing behind it.
+    empty: bool,
     default: Option<&'static str>,
 }
 
 impl Key {
     const fn new(name: &'static str, form: Form, doc: &'static str) -> Self {
-        Key { name, form, doc, required: false, default: None }
+        Key { name, form, doc, required: false, empty: false, default: None }
     }
 
     const fn required(self) -> Self {
         Key { required: true, ..self }
+    }
+
+    const fn or_empty(self) -> Self {
+        Key { empty: true, ..self }
     }
 
     const fn default(self, default: &'static str) -> Self {
@@ -97,7 +105,7 @@ pub fn schema() -> String {
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     schema["title"] = "Wattle pipeline".into();
     schema["$defs"] = json!({
-        "variable": {"type": "string", "pattern": "\\$\\{.+\\}", "description": "Taken from the environment: ${VAR} or ${VAR:-default}."}
+        "variable": {"type": "string", "pattern": "\\$\\{.+\\}"}
     });
     format!("{schema:#}\n")
 }
@@ -131,7 +139,7 @@ fn object(place: &str, word: Option<&str>, map: &Map) -> Value {
     let mut properties = Object::new();
     let mut required = Vec::new();
     if let Some(word) = word {
-        properties.insert("type".to_owned(), json!({ "const": word, "description": map.doc }));
+        properties.insert("type".to_owned(), json!({ "const": word, "title": "type", "description": map.doc }));
         required.push("type");
     }
     for key in map.keys {
@@ -141,7 +149,16 @@ fn object(place: &str, word: Option<&str>, map: &Map) -> Value {
         }
     }
     let doc = map.doc;
-    json!({"type": "object", "description": doc, "properties": properties, "required": required, "additionalProperties": false})
+    let mut schema = json!({"type": "object", "description": doc, "properties": properties, "required": required, "additionalProperties": false});
+    let present = |(key, value): &(&str, Option<bool>)| match value {
+        Some(value) => json!({"properties": {*key: {"const": value}}, "required": [key]}),
+        None => json!({"required": [key]}),
+    };
+    let choice: Vec<_> = either(map.kind).iter().map(present).collect();
+    if !choice.is_empty() {
+        schema["anyOf"] = choice.into();
+    }
+    schema
 }
 
 fn property(place: &str, key: &Key) -> Value {
@@ -161,20 +178,31 @@ fn property(place: &str, key: &Key) -> Value {
         Form::Names => json!({"anyOf": [{"type": "string"}, {"type": "array", "items": text, "minItems": 1}]}),
         Form::Json => json!({}),
         Form::JsonList => json!({"type": "array"}),
-        Form::Map => json!({"anyOf": [at(&child), {"type": "null"}]}),
-        Form::List => json!({"type": ["array", "null"], "items": at(&child)}),
+        Form::Map => at(&child),
+        Form::List => json!({"type": "array", "items": at(&child)}),
         Form::TextOrMap => json!({"anyOf": [text, at(&child)]}),
-        Form::NamesOrMaps => json!({"anyOf": [
+        Form::NamesOrMaps(words) => json!({"anyOf": [
             {"type": "string"},
             {"type": "array", "items": text, "minItems": 1},
-            {"type": "object", "additionalProperties": {"anyOf": [{"type": ["string", "null"]}, at(&format!("{child}.*"))]}},
+            {"type": "object", "additionalProperties": {"anyOf": [
+                {"enum": words},
+                {"$ref": "#/$defs/variable"},
+                {"type": "null"},
+                at(&format!("{child}.*")),
+            ]}},
         ]}),
         Form::DurationOrMap => or_variable(json!({"anyOf": [duration(), at(&child)]})),
         Form::WordOrMap(words) => or_variable(json!({"anyOf": [{"enum": words_of(words)}, at(&child)]})),
-        Form::Free => json!({"type": ["object", "null"], "additionalProperties": text}),
-        Form::FreeJson => json!({"type": ["object", "null"]}),
+        Form::Free => json!({"type": "object", "additionalProperties": text}),
+        Form::FreeJson => json!({"type": "object"}),
     };
-    schema["description"] = key.doc.into();
+    if key.empty {
+        schema = json!({"anyOf": [schema, {"type": "null"}]});
+    }
+    // Editors show the title of the whole schema where a key has none, and no default.
+    schema["title"] = key.name.into();
+    let default = key.default.map(|default| format!(" Default: {default}.")).unwrap_or_default();
+    schema["description"] = format!("{}{default}", key.doc).into();
     if let Some(default) = key.default {
         schema["default"] = serde_json::from_str(default).unwrap_or_else(|_| default.into());
     }
@@ -191,6 +219,8 @@ fn words_of(words: &[&str]) -> Vec<Value> {
     words.iter().map(|word| Value::from(*word)).chain(numbers).collect()
 }
 
+#[cfg(test)]
+mod guides;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

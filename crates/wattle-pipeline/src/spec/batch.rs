@@ -7,6 +7,11 @@ use wattle::BatchLimits;
 use super::Input;
 use crate::yaml::{Field, Given, Map};
 
+/// What a batch holds is in memory.
+pub(super) const MOST_RECORDS: u64 = 1_000_000;
+pub(super) const MOST_BYTES: usize = 1 << 30;
+pub(super) const MOST_SIZE: &str = "1GiB";
+
 /// Limits that more than one key can set.
 #[derive(Default)]
 struct Limits {
@@ -42,12 +47,12 @@ pub(super) fn read(batch: Option<&Field>, buffer: Option<&Field>, input: Option<
 fn read_batch(field: &Field, input: Option<&Input>, limits: &mut Limits) {
     let Some(mut map) = Map::of(field) else { return };
     if let Some(field) = map.get("max_poll_records") {
-        once(&mut limits.records, &field, field.count());
+        once(&mut limits.records, &field, field.count(MOST_RECORDS));
     }
     if let Some(field) = map.get("max_bytes") {
-        once(&mut limits.bytes, &field, field.size());
+        once(&mut limits.bytes, &field, field.size(MOST_SIZE));
     }
-    limits.processing = map.get("max_processing_time").and_then(|field| field.duration());
+    limits.processing = map.get("max_processing_time").and_then(|field| field.time());
     if let Some(field) = map.get("commit_interval") {
         once(&mut limits.commit_interval, &field, waiting(&field, input));
     }
@@ -62,7 +67,7 @@ fn read_buffer(field: &Field, input: Option<&Input>, limits: &mut Limits) {
         return;
     }
     if let Some(field) = map.get("capacity") {
-        once(&mut limits.records, &field, field.count());
+        once(&mut limits.records, &field, field.count(MOST_RECORDS));
     }
     if let Some(field) = map.get("timeout") {
         once(&mut limits.commit_interval, &field, waiting(&field, input));

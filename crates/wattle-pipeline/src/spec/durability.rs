@@ -69,8 +69,10 @@ fn local<'a>(field: &Field<'a>) -> Option<Map<'a>> {
 /// `per_entry`, `group_commit`, or `{periodic: 1s}`, where the time may be `{secs: 1, nanos: 0}`.
 fn sync_mode(field: &Field) -> Option<SyncMode> {
     if !field.is_structure() {
-        if field.scalar().is_some_and(|scalar| scalar.text == "periodic") {
-            field.problem("needs the time between two syncs: sync: {periodic: 1s}");
+        let scalar = field.scalar()?;
+        if !["per_entry", "group_commit"].contains(&scalar.text.as_str()) {
+            let known = "per_entry, group_commit, and with the time between two syncs  sync: {periodic: 1s}";
+            field.problem(format!("{:?} is not known; known here: {known}", scalar.shown()));
             return None;
         }
         return field.word(&[("per_entry", SyncMode::PerEntry), ("group_commit", SyncMode::GroupCommit)]);
@@ -93,14 +95,14 @@ fn period(field: &Field) -> Option<Duration> {
         return field.duration();
     }
     let mut map = Map::of(field)?;
-    let mut number = |key| map.get(key).map_or(Some(0), |field| field.number());
-    let (seconds, nanos) = (number("secs"), number("nanos"));
+    let mut number = |key, most| map.get(key).map_or(Some(0), |field| field.number(most));
+    let (seconds, nanos) = (number("secs", 365 * 24 * 3600), number("nanos", 999_999_999));
     map.finish();
     Some(Duration::from_secs(seconds?) + Duration::from_nanos(nanos?))
 }
 
 fn max_bytes(field: &Field) -> Option<u64> {
-    let bytes = field.size()? as u64;
+    let bytes = field.size("16384GiB")? as u64;
     if bytes < SMALLEST {
         field.problem("must be at least 1MiB");
         return None;

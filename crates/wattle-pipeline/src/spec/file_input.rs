@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Surroundings;
-use crate::yaml::{Field, Map};
+use crate::yaml::{Field, Given, Map};
 
 #[derive(Clone)]
 pub(crate) struct FileInput {
@@ -12,6 +12,8 @@ pub(crate) struct FileInput {
     /// Where it is, seen from the working directory.
     pub(crate) path: PathBuf,
     pub(crate) format: FileFormat,
+    /// The input itself.
+    pub(crate) here: Given<()>,
     /// Goes on when the file grows or is replaced.
     pub(crate) is_followed: bool,
 }
@@ -30,7 +32,7 @@ pub(crate) struct CsvFormat {
     pub(crate) columns: Option<Vec<String>>,
 }
 
-pub(super) fn read(map: &mut Map, surroundings: &Surroundings) -> FileInput {
+pub(super) fn read(map: &mut Map, field: &Field, surroundings: &Surroundings) -> FileInput {
     let (name, is_csv) = match map.get("input_type") {
         Some(field) => input_type(&field),
         None => {
@@ -41,8 +43,9 @@ pub(super) fn read(map: &mut Map, surroundings: &Surroundings) -> FileInput {
     };
     let (delimiter, columns) = (map.get("delimiter"), map.get("columns"));
     if !is_csv {
+        let causes = [map.path_of("format"), map.path_of("input_type*")];
         for field in [&delimiter, &columns].into_iter().flatten() {
-            field.problem("only a file with format: csv has it; set the format, or remove the key");
+            field.problem_unless(&causes, "only a file with format: csv has it; set the format, or remove the key");
         }
     }
     let delimiter = delimiter.and_then(|field| self::delimiter(&field)).unwrap_or(b',');
@@ -51,6 +54,7 @@ pub(super) fn read(map: &mut Map, surroundings: &Surroundings) -> FileInput {
     let name = name.unwrap_or_default();
     FileInput {
         path: surroundings.folder.join(&name),
+        here: field.given(()),
         name,
         format: if is_csv { FileFormat::Csv(csv) } else { FileFormat::Lines },
         is_followed: mode.unwrap_or(false),

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use super::Surroundings;
 use super::retry::{self, RetryPolicy};
-use crate::yaml::Map;
+use crate::yaml::{Given, Map};
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct FileOutput {
     /// As the pipeline file says it.
     pub(crate) shown: String,
+    /// Its key.
+    pub(crate) here: Given<()>,
     /// Where it is, seen from the working directory. Segments have a number between the stem of its name and the ending.
     pub(crate) path: PathBuf,
     /// A segment of so many bytes is complete.
@@ -40,8 +42,8 @@ impl FileOutput {
 pub(super) fn read(map: &mut Map, surroundings: &Surroundings) -> Option<FileOutput> {
     let field =
         map.required("path", "a file output needs a path, as in out/orders.jsonl: segments are out/orders-….jsonl");
-    let roll_size = map.get("roll_size").and_then(|field| field.size()).unwrap_or(SIZE) as u64;
-    let roll_interval = map.get("roll_interval").and_then(|field| field.duration()).unwrap_or(INTERVAL);
+    let roll_size = map.get("roll_size").and_then(|field| field.size("1024GiB")).unwrap_or(SIZE) as u64;
+    let roll_interval = map.get("roll_interval").and_then(|field| field.time()).unwrap_or(INTERVAL);
     let retry = retry::read(map);
     let field = field?;
     let shown = field.name()?;
@@ -50,5 +52,5 @@ pub(super) fn read(map: &mut Map, surroundings: &Surroundings) -> Option<FileOut
         field.problem("must be the path of a file, as in out/orders.jsonl");
         return None;
     }
-    Some(FileOutput { shown, path, roll_size, roll_interval, retry })
+    Some(FileOutput { here: field.given(()), shown, path, roll_size, roll_interval, retry })
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use wattle::{Gather, GroupFormat};
 
+use super::batch::MOST_SIZE;
+use super::http_output::MOST_MILLIS;
 use super::{Output, Stream};
 use crate::chain::{Item, Processor};
 use crate::problem::Report;
@@ -16,33 +18,22 @@ const TIME: Duration = Duration::from_secs(1);
 
 /// Reads an entry of `processors` of this type.
 pub(crate) fn read(item: &Field, map: &mut Map) -> Given<Gather> {
-    let count =
-        map.required("count", "a batch needs a count: the records that are written together").and_then(|field| {
-            let count = field.count()?;
-            if count > MOST {
-                field.problem(format!("must be at most {MOST}: what is held is in memory"));
-            }
-            usize::try_from(count).ok()
-        });
-    let bytes = map.get("bytes").and_then(|field| field.size());
+    let count = map
+        .required("count", "a batch needs a count: the records that are written together")
+        .and_then(|field| usize::try_from(field.count(MOST)?).ok());
+    let bytes = map.get("bytes").and_then(|field| field.size(MOST_SIZE));
     let (interval, millis) = (map.get("interval"), map.get("timeout_ms"));
     if let (Some(_), Some(field)) = (&interval, &millis) {
         field.problem("says the same as interval; remove one of the two");
     }
-    let interval = interval.and_then(|field| {
-        let time = field.duration()?;
-        if time.is_zero() {
-            field.problem("must be longer than nothing, or nothing is held; remove the processor, or give a time");
-        }
-        Some(time)
-    });
-    let millis = millis.and_then(|field| field.count()).map(Duration::from_millis);
+    let interval = interval.and_then(|field| field.time());
+    let millis = millis.and_then(|field| field.count(MOST_MILLIS)).map(Duration::from_millis);
     let format = map
         .get("format")
         .and_then(|field| field.word(&[("records", GroupFormat::Records), ("array", GroupFormat::Array)]));
     item.given(Gather {
         count: count.unwrap_or(1).max(1),
-        bytes: bytes.unwrap_or(BYTES).max(1),
+        bytes: bytes.unwrap_or(BYTES),
         time: interval.or(millis).unwrap_or(TIME),
         format: format.unwrap_or_default(),
     })

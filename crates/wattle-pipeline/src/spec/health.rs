@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::host::address_problem;
 use crate::yaml::{Field, Map};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,19 +34,18 @@ pub(super) fn read(field: &Field) -> Option<HealthCheck> {
     let health_path = path("health_path", "/health");
     let readiness_path = path("readiness_path", "/readiness");
     let liveness_path = path("liveness_path", "/liveness");
-    let stuck_after = map.get("stuck_after").and_then(|field| field.duration()).unwrap_or(STUCK);
+    let stuck_after = map.get("stuck_after").and_then(|field| field.time()).unwrap_or(STUCK);
     map.finish();
     enabled.then_some(HealthCheck { address, health_path, readiness_path, liveness_path, stuck_after })
 }
 
 fn address(field: &Field) -> Option<String> {
     let address = field.name()?;
-    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
-    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
-        field.problem("must be HOST:PORT, as in 127.0.0.1:8080, or 0.0.0.0:8080 for all interfaces");
-        return None;
+    match address_problem(&address) {
+        Some(problem) => field.problem(problem),
+        None => return Some(address),
     }
-    Some(address)
+    None
 }
 
 fn path(field: &Field, taken: &[String]) -> Option<String> {

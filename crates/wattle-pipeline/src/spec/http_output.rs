@@ -6,10 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ureq::http::{HeaderName, HeaderValue, Method, Uri};
 
+use super::batch::MOST_RECORDS;
 use super::retry::{self, RetryPolicy};
 use crate::yaml::{Field, Map};
 
-#[derive(Clone, Debug)]
+#[derive(Clone)] // no `Debug`: the URL and the headers may be secrets
 pub(crate) struct HttpOutput {
     pub(crate) url: Uri,
     pub(crate) method: Method,
@@ -54,6 +55,8 @@ pub(crate) const KEY: &str = "idempotency-key";
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const BATCH: u64 = 100;
+/// A year, as for times with a unit.
+pub(super) const MOST_MILLIS: u64 = 365 * 24 * 3600 * 1000;
 
 pub(super) fn read(map: &mut Map) -> Option<HttpOutput> {
     let url = map.required("url", "an http output needs the url that records are sent to").and_then(|f| url(&f));
@@ -62,16 +65,17 @@ pub(super) fn read(map: &mut Map) -> Option<HttpOutput> {
     let method = map.get("method").and_then(|field| field.word(&names)).unwrap_or("POST");
     let method = methods.into_iter().find(|(name, _)| *name == method).map_or(Method::POST, |(_, method)| method);
     let mut headers = map.get_filled("headers").map(|field| headers(&field)).unwrap_or_default();
-    headers.extend(map.get_filled("auth").and_then(|field| authorization(&field)));
+    headers.extend(map.get("auth").and_then(|field| authorization(&field)));
     let timeout = timeout(map);
     let bodies = [("record", Body::Record), ("array", Body::Array), ("lines", Body::Lines)];
     let body = map.get("body").and_then(|field| field.word(&bodies)).unwrap_or(Body::Record);
     let batch_size = map.get("batch_size");
     if let (Some(field), Body::Record) = (&batch_size, body) {
-        field.problem("is for requests of several records; add  body: array  or  body: lines , or remove batch_size");
+        let text = "is for requests of several records; add  body: array  or  body: lines , or remove batch_size";
+        field.problem_unless(&[map.path_of("body")], text);
     }
     let default = if body == Body::Record { 1 } else { BATCH };
-    let batch_size = batch_size.and_then(|field| field.count()).unwrap_or(default);
+    let batch_size = batch_size.and_then(|field| field.count(MOST_RECORDS)).unwrap_or(default);
     let retry = retry::read(map);
     let batch_size = usize::try_from(batch_size).unwrap_or(usize::MAX);
     Some(HttpOutput { url: url?, method, headers, timeout, body, batch_size, retry })
@@ -100,12 +104,8 @@ fn timeout(map: &mut Map) -> Duration {
     if let (Some(_), Some(field)) = (&own, &millis) {
         field.problem("says the same as timeout; remove one of the two");
     }
-    let millis = millis.and_then(|field| field.count()).map(Duration::from_millis);
-    let time = own.as_ref().and_then(|field| field.duration()).or(millis).unwrap_or(TIMEOUT);
-    if let Some(field) = own.filter(|_| time.is_zero()) {
-        field.problem("must not be zero");
-    }
-    time
+    let millis = millis.and_then(|field| field.count(MOST_MILLIS)).map(Duration::from_millis);
+    own.and_then(|field| field.time()).or(millis).unwrap_or(TIMEOUT)
 }
 
 fn headers(field: &Field) -> Vec<(HeaderName, HeaderValue)> {
@@ -134,7 +134,7 @@ fn authorization(field: &Field) -> Option<(HeaderName, HeaderValue)> {
     let mut map = Map::of(field)?;
     let kinds = [("basic", true), ("bearer", false)];
     let kind = map.required("type", "needs type: basic or type: bearer")?.word(&kinds)?;
-    let mut part = |name: &'static str| map.required(name, "is missing").and_then(|field| field.string());
+    let mut part = |name: &'static str| map.required(name, "is missing").and_then(|field| field.name());
     let value = match kind {
         true => {
             let (username, password) = (part("username"), part("password"));

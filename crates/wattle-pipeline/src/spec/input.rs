@@ -7,8 +7,8 @@ use wattle::{ClientProperties, ClientRole, GroupProtocol, StartFrom, protocol_pr
 use super::common::{self, Common};
 use super::file_input::{self, FileInput};
 use super::pushed::{self, HttpInput, MqttInput, StdinInput};
-use super::{Surroundings, kafka, mqtt};
-use crate::yaml::{Field, Given, Map, render_json};
+use super::{Surroundings, batch, kafka, mqtt};
+use crate::yaml::{Field, Given, Map, payload};
 
 pub(crate) enum Input {
     /// Much larger than the others.
@@ -128,7 +128,7 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Input,
         .word(&kinds)?
     {
         Kind::Kafka => Input::Kafka(Box::new(kafka_input(&mut map, surroundings))),
-        Kind::File => Input::File(file_input::read(&mut map, surroundings)),
+        Kind::File => Input::File(file_input::read(&mut map, field, surroundings)),
         Kind::Generate => Input::Generate(generate(&mut map)),
         Kind::Memory => Input::Memory(memory(&mut map)),
         Kind::Http => Input::Http(Box::new(pushed::http(&mut map))),
@@ -162,9 +162,11 @@ fn kafka_input(map: &mut Map, surroundings: &Surroundings) -> KafkaInput {
         transactional_offsets: map
             .get("transactional_offsets")
             .and_then(|field| field.bool().map(|value| field.given(value))),
-        batch_max_rows: map.get("batch_max_rows").and_then(|field| field.count().map(|rows| field.given(rows))),
+        batch_max_rows: map
+            .get("batch_max_rows")
+            .and_then(|field| field.count(batch::MOST_RECORDS).map(|rows| field.given(rows))),
         batch_max_bytes: map.get("batch_max_bytes").and_then(|field| {
-            let bytes = field.count()?;
+            let bytes = field.count(batch::MOST_BYTES as u64)?;
             Some(field.given(usize::try_from(bytes).unwrap_or(usize::MAX)))
         }),
         client,
@@ -177,26 +179,18 @@ fn topics(field: &Field) -> Vec<String> {
 
 fn generate(map: &mut Map) -> GenerateInput {
     let context = map.required("context", "a generate input needs a context: the value of its records");
-    let value = context.and_then(|field| if field.is_structure() { render_json(&field) } else { field.string() });
-    let interval = map.get("interval").and_then(|field| {
-        let interval = field.duration()?;
-        if interval.is_zero() {
-            field.problem("must not be zero; without an interval records come as fast as they can be written");
-        }
-        Some(interval)
-    });
+    let value = context.and_then(|field| payload(&field));
     GenerateInput {
         value: value.unwrap_or_default().into_bytes(),
-        interval,
-        count: map.get("count").and_then(|field| field.count()),
-        batch_size: map.get("batch_size").and_then(|field| field.count()),
+        interval: map.get("interval").and_then(|field| field.time()),
+        count: map.get("count").and_then(|field| field.count(i64::MAX as u64)),
+        batch_size: map.get("batch_size").and_then(|field| field.count(batch::MOST_RECORDS)),
     }
 }
 
 /// Each message is a string as it is, or a map or list, which becomes JSON.
 fn memory(map: &mut Map) -> MemoryInput {
     let messages = map.required("messages", "a memory input needs a list of messages: the values of its records");
-    let message = |field: &Field| if field.is_structure() { render_json(field) } else { field.string() };
-    let messages = messages.and_then(|field| field.list()).unwrap_or_default();
-    MemoryInput { messages: messages.iter().filter_map(message).map(String::into_bytes).collect() }
+    let messages = messages.and_then(|field| field.filled_list()).unwrap_or_default();
+    MemoryInput { messages: messages.iter().filter_map(payload).map(String::into_bytes).collect() }
 }

@@ -2,6 +2,7 @@
 
 use wattle::{ClientProperties, ClientRole, property_problem, topic_problem};
 
+use super::host::broker_problem;
 use super::{Surroundings, security};
 use crate::yaml::{Field, Given, Map};
 
@@ -28,8 +29,8 @@ pub(super) fn brokers(map: &mut Map, surroundings: &Surroundings) -> String {
         let text = "no brokers: set this key, or brokers for the whole file, pass --brokers HOST:PORT, or set \
                     WATTLE_BROKERS; without a Kafka at hand pass --embedded";
         map.missing("brokers", text);
-    } else if is_mixed(&brokers) {
-        map.missing("brokers", MIXED);
+    } else if let Some(problem) = brokers_problem(&brokers) {
+        map.missing("brokers", &problem);
     }
     brokers
 }
@@ -38,17 +39,23 @@ pub(super) fn brokers(map: &mut Map, surroundings: &Surroundings) -> String {
 pub(super) fn addresses(field: &Field) -> String {
     let names: Vec<_> = field.names().into_iter().map(|name| name.value).collect();
     let brokers = join(&names.join(","));
-    if is_mixed(&brokers) {
-        field.problem(MIXED);
-        return String::new();
+    match brokers_problem(&brokers) {
+        // A list of which nothing is left has its problem.
+        Some(problem) if !names.is_empty() => field.problem(problem),
+        _ => return brokers,
     }
-    brokers
+    String::new()
 }
 
-const MIXED: &str = "embedded is a cluster of its own; remove it, or the addresses beside it";
-
-fn is_mixed(brokers: &str) -> bool {
-    brokers != EMBEDDED && brokers.split(',').any(|address| address == EMBEDDED)
+fn brokers_problem(brokers: &str) -> Option<String> {
+    if brokers == EMBEDDED {
+        return None;
+    }
+    let problem = |address: &str| match address {
+        EMBEDDED => Some("embedded is a cluster of its own; remove it, or the addresses beside it".to_owned()),
+        _ => broker_problem(address).map(|problem| format!("{address:?} {problem}")),
+    };
+    brokers.split(',').find_map(problem)
 }
 
 fn join(brokers: &str) -> String {
@@ -121,7 +128,7 @@ pub(super) fn client(map: &mut Map, role: ClientRole, refused: impl Fn(&str) -> 
             set(property, value, &field);
         }
     }
-    if let Some(field) = map.get_filled("security") {
+    if let Some(field) = map.get("security") {
         for (property, value, field) in security::read(&field) {
             set(property, value, &field);
         }

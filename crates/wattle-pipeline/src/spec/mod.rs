@@ -8,6 +8,7 @@ mod file_input;
 mod file_output;
 mod gather;
 mod health;
+mod host;
 mod http_output;
 mod input;
 mod kafka;
@@ -115,7 +116,7 @@ pub(crate) struct File {
 /// Reads and checks the whole file.
 pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) -> File {
     let Some(mut root) = Map::root(root, report) else { return File::default() };
-    let health = root.get_filled("health_check").and_then(|field| health::read(&field));
+    let health = root.get("health_check").and_then(|field| Some((field.place, health::read(&field)?)));
     // After a problem here the streams are not told that they have no brokers.
     let brokers = root.get("brokers").map(|field| kafka::addresses(&field)).map(|given| match given.is_empty() {
         true => EMBEDDED.to_owned(),
@@ -137,9 +138,11 @@ pub(crate) fn read(root: &Node, surroundings: &Surroundings, report: &Report) ->
     let streams: Vec<_> =
         items.iter().enumerate().filter_map(|(i, item)| stream(item, i, &surroundings, report)).collect();
     rules::check_together(&streams, report);
-    rules::check_health(&streams, health.as_ref(), report);
+    if let Some((place, health)) = &health {
+        rules::check_health(&streams, health, *place, report);
+    }
     let cases = tests.map(|field| cases::read(&field, surroundings.file, &streams)).unwrap_or_default();
-    File { cases, streams, logging, health }
+    File { cases, streams, logging, health: health.map(|(_, health)| health) }
 }
 
 fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Report) -> Option<Stream> {
@@ -150,7 +153,7 @@ fn stream(item: &Field, index: usize, surroundings: &Surroundings, report: &Repo
     let (processors, gather) = gather::take(items, report);
     let output = output(&mut map, surroundings);
     let error_output = map.get("error_output");
-    let durability = map.get_filled("durability").and_then(|field| durability::read(&field, surroundings));
+    let durability = map.get("durability").and_then(|field| durability::read(&field, surroundings));
     let batch = map.get_filled("batch");
     let buffer = map.get_filled("buffer");
     let grace_period = map.get("grace_period");
@@ -212,11 +215,34 @@ fn id(field: &Field) -> Option<Given<String>> {
 fn pipeline(field: &Field, surroundings: &Surroundings) -> Vec<chain::Item> {
     let Some(mut map) = Map::of(field) else { return Vec::new() };
     if let Some(field) = map.get("thread_num")
-        && field.count().is_some_and(|threads| threads > 1)
+        && field.count(u64::MAX).is_some_and(|threads| threads > 1)
     {
         field.note("has no effect: partitions are processed side by side anyway, and each of them in its order");
     }
     let items = map.get_filled("processors").and_then(|field| field.list()).unwrap_or_default();
     map.finish();
     items.iter().filter_map(|item| chain::read(item, surroundings.text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails to compile for a type that can be shown: then the name of `f` is of two traits.
+    macro_rules! cannot_be_shown {
+        ($($shown:ty),+) => {$({
+            trait Ambiguous<Why> { fn f() {} }
+            #[allow(dead_code, reason = "a name is all that is wanted of it")]
+            struct Shown;
+            impl<T: ?Sized> Ambiguous<()> for T {}
+            impl<T: ?Sized + std::fmt::Debug> Ambiguous<Shown> for T {}
+            let _: fn() = <$shown as Ambiguous<_>>::f;
+        })+};
+    }
+
+    #[test]
+    fn what_holds_secrets_has_no_debug_text_that_a_panic_could_show() {
+        cannot_be_shown!(Authorization, HttpInput, MqttInput, HttpOutput, SqlOutput, SqlDatabase, KafkaInput);
+        cannot_be_shown!(KafkaOutput, ErrorOutput, Input, Output, Stream, crate::plan::Plan, crate::StreamPlan);
+    }
 }

@@ -1,16 +1,16 @@
 //! The `mqtt` input: a subscriber of an MQTT 5 broker.
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::MqttInput;
+use super::host::host_problem;
 use crate::yaml::{Field, Given, Map};
 
 const PORT: u16 = 1883;
 const KEEP_ALIVE: u16 = 60;
 /// Longer than any weekend.
 const SESSION_EXPIRY: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Of MQTT: more seconds have no place in a packet, and these mean for ever.
-const FOR_EVER: u64 = u32::MAX as u64;
 const RECEIVE_MAXIMUM: u16 = 500;
 /// Of MQTT, in bytes.
 const LONGEST_TEXT: usize = 0xffff;
@@ -37,7 +37,7 @@ pub(super) fn read(map: &mut Map) -> MqttInput {
     let username = map.get("username").and_then(|field| text(&field));
     let password = map.get("password").and_then(|field| {
         if username.is_none() {
-            field.problem("needs a username");
+            field.problem_unless(&[map.path_of("username")], "needs a username");
         }
         text(&field)
     });
@@ -51,40 +51,33 @@ pub(super) fn read(map: &mut Map) -> MqttInput {
         password,
         keep_alive: map
             .get("keep_alive")
-            .and_then(|field| within(&field, 1..=0xffff, field.count()?, "seconds"))
+            .and_then(|field| field.count(0xffff))
             .map_or(KEEP_ALIVE, |seconds| seconds as u16),
         session_expiry: map.get("session_expiry").and_then(|field| session_expiry(&field)).unwrap_or(SESSION_EXPIRY),
         receive_maximum: map
             .get("receive_maximum")
-            .and_then(|field| within(&field, 1..=0xffff, field.count()?, "messages"))
+            .and_then(|field| field.count(0xffff))
             .map_or(RECEIVE_MAXIMUM, |count| count as u16),
     }
 }
 
 fn host(field: &Field) -> Option<String> {
     let host = field.name()?;
-    if host.contains(['/', ' ', '@']) {
-        field.problem("must be a name or an address alone, without mqtt:// before it and without a path; the port is a key of its own");
+    // An IPv6 address needs no brackets, since no port follows.
+    if host.parse::<Ipv6Addr>().is_err() && host_problem(&host).is_some() {
+        field.problem("must be a name or an address alone, without mqtt:// before it, and without a port, which is a key of its own");
         return None;
     }
     Some(host)
 }
 
 fn port(field: &Field) -> Option<u16> {
-    within(field, 1..=0xffff, field.count()?, "as port").map(|port| port as u16)
-}
-
-fn within(field: &Field, range: std::ops::RangeInclusive<u64>, number: u64, what: &str) -> Option<u64> {
-    if !range.contains(&number) {
-        field.problem(format!("must be at most {} {what}", range.end()));
-        return None;
-    }
-    Some(number)
+    field.count(0xffff).map(|port| port as u16)
 }
 
 fn session_expiry(field: &Field) -> Option<Duration> {
     let time = field.duration()?;
-    if time < Duration::from_secs(1) || time.as_secs() > FOR_EVER {
+    if time < Duration::from_secs(1) {
         field.problem("must be at least 1s, and longer than any time that the process is away: then the broker forgets the messages");
         return None;
     }
@@ -94,8 +87,8 @@ fn session_expiry(field: &Field) -> Option<Duration> {
 /// What MQTT takes as a text.
 fn text(field: &Field) -> Option<String> {
     let text = field.name()?;
-    if text.len() > LONGEST_TEXT || text.contains('\0') {
-        field.problem(format!("must have at most {LONGEST_TEXT} bytes, and no zero byte among them"));
+    if text.len() > LONGEST_TEXT {
+        field.problem(format!("must have at most {LONGEST_TEXT} bytes"));
         return None;
     }
     Some(text)
@@ -119,8 +112,8 @@ fn topics_of(field: &Field) -> Vec<String> {
 }
 
 fn check_filter(filter: &str) -> Result<(), &'static str> {
-    if filter.len() > LONGEST_TEXT || filter.contains('\0') {
-        return Err("is no topic: it is too long, or has a zero byte");
+    if filter.len() > LONGEST_TEXT {
+        return Err("is no topic: it is too long");
     }
     let levels = match filter.strip_prefix("$share/") {
         Some(shared) => match shared.split_once('/') {

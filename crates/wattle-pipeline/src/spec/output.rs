@@ -133,6 +133,18 @@ pub(super) fn read(field: &Field, surroundings: &Surroundings) -> Option<(Output
     Some((output, common))
 }
 
+/// As far as clients and brokers count: 31 bits of milliseconds.
+fn transaction_timeout(field: &Field) -> Option<Duration> {
+    let time = field.duration()?;
+    if time < Duration::from_secs(1) || time.as_millis() > i32::MAX as u128 {
+        field.problem(
+            "must be from 1s to 596h, and at most the brokers' transaction.max.timeout.ms, which is 15m by default",
+        );
+        return None;
+    }
+    Some(time)
+}
+
 /// A list of outputs, which are written together: all topics of one cluster. The keys of the transaction are those of the first.
 pub(super) fn read_list(field: &Field, surroundings: &Surroundings) -> Option<(Output, Common)> {
     let items = field.list()?;
@@ -169,7 +181,9 @@ fn kafka_output(map: &mut Map, field: &Field, surroundings: &Surroundings) -> Ka
         }),
         offset_commit_group: map.get("offset_commit_group").and_then(|f| f.name().map(|name| f.given(name))),
         transaction_scope: map.get("transaction_scope").and_then(|f| f.word(&scopes).map(|scope| f.given(scope))),
-        transaction_timeout: map.get("transaction_timeout").and_then(|f| f.duration().map(|time| f.given(time))),
+        transaction_timeout: map
+            .get("transaction_timeout")
+            .and_then(|f| transaction_timeout(&f).map(|time| f.given(time))),
         compression: map.get("compression").and_then(|field| field.word(&compressions)).unwrap_or_default(),
         acks: map.get("acks").and_then(|field| field.word(&acks).map(|acks| field.given(acks))),
         client: kafka::client(map, ClientRole::Producer, |_| None),

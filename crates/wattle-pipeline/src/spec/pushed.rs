@@ -1,11 +1,12 @@
 //! Inputs that records are pushed to, and that cannot be read a second time: `http`, `mqtt` (which is read in `mqtt`) and `stdin`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::batch::MOST_RECORDS;
+use super::host::address_problem;
 use crate::yaml::{Field, Given, Map};
 
 #[derive(Clone)]
@@ -99,18 +100,18 @@ pub(super) fn http(map: &mut Map) -> HttpInput {
         },
         path: path.and_then(|field| request_path(&field)).unwrap_or_default(),
         method: map.get("method").and_then(|f| f.word(&[("POST", "POST"), ("PUT", "PUT")])).unwrap_or("POST"),
-        authorization: map.get_filled("auth").and_then(|field| authorization(&field)),
+        authorization: map.get("auth").and_then(|field| authorization(&field)),
         format: map
             .get("format")
             .and_then(|field| field.word(&[("json", HttpFormat::Json), ("lines", HttpFormat::Lines)]))
             .unwrap_or(HttpFormat::Json),
         max_body: match map.get("max_body") {
-            Some(field) => field.given(field.size().unwrap_or(MAX_BODY)),
+            Some(field) => field.given(field.size("64MiB").unwrap_or(MAX_BODY)),
             None => Given { value: MAX_BODY, place: here, path: map.path_of("max_body") },
         },
         max_waiting: map
             .get("max_waiting")
-            .and_then(|field| field.count())
+            .and_then(|field| field.count(MOST_RECORDS))
             .map_or(MAX_WAITING, |count| usize::try_from(count).unwrap_or(usize::MAX)),
     }
 }
@@ -124,16 +125,11 @@ pub(super) fn stdin(map: &mut Map, field: &Field) -> StdinInput {
 /// `HOST:PORT`; a name is looked up when the stream starts.
 fn listen_address(field: &Field) -> Option<String> {
     let text = field.name()?;
-    let is_name = || {
-        let (host, port) = text.rsplit_once(':')?;
-        let host = !host.is_empty() && !host.contains([':', '/', ' ']);
-        (host && port.parse::<u16>().is_ok()).then_some(())
-    };
-    if text.parse::<SocketAddr>().is_err() && is_name().is_none() {
-        field.problem("must be a host and a port, for example 0.0.0.0:8080 or 127.0.0.1:8080");
-        return None;
+    match address_problem(&text) {
+        Some(problem) => field.problem(problem),
+        None => return Some(text),
     }
-    Some(text)
+    None
 }
 
 fn request_path(field: &Field) -> Option<String> {

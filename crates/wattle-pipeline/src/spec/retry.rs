@@ -25,6 +25,6 @@ impl Default for RetryPolicy {
 /// `retry_for` and the predecessor's `retry_count`.
 pub(super) fn read(map: &mut Map) -> RetryPolicy {
     let timeout = map.get("retry_for").and_then(|field| field.duration()).unwrap_or(TIMEOUT);
-    let count = map.get("retry_count").and_then(|field| field.number());
+    let count = map.get("retry_count").and_then(|field| field.number(u64::MAX));
     RetryPolicy { count, timeout }
 }

@@ -16,9 +16,8 @@ pub(super) fn route(map: &mut Map, text: &str) -> Option<Route> {
     match (expression, topics) {
         (Expr::Value(topic), topics) => {
             if let Some(field) = topics {
-                field.problem(
-                    "is the list of what an expression may name, and this topic is always the same; remove it",
-                );
+                let text = "is the list of what an expression may name, and this topic is always the same; remove it";
+                field.problem_unless(&[map.path_of("topic")], text);
             }
             (!topic.value.is_empty()).then_some(Route::Topic(topic))
         }

@@ -4,7 +4,7 @@ use wattle::{BatchLimits, GroupProtocol, TransactionScope, instance_problem, top
 
 use super::kafka::{EMBEDDED, same_brokers};
 use super::{ErrorOutput, HealthCheck, Input, KafkaInput, KafkaOutput, Output, SqlOutput, Stream};
-use crate::problem::Report;
+use crate::problem::{Place, Report};
 use crate::yaml::Given;
 
 /// The rules inside one stream.
@@ -25,7 +25,7 @@ pub(super) fn check(stream: &Stream, report: &Report) {
         (Input::Kafka(_), Output::Sql(_)) => {}
         (_, Output::Sql(output)) => needs_an_id(output, report),
         (Input::Kafka(input), _) => {
-            unclaimed(input, "use an output of type kafka with exactly_once: true, or ", report);
+            unclaimed(input, "use an output of type kafka with exactly_once: true, or ", &[], report);
         }
         _ => {}
     }
@@ -80,17 +80,23 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
             }
         }
     } else {
+        let causes = [below(output, "exactly_once")];
         for (key, given) in [
             ("transactional_id", output.transactional_id.as_ref().map(place_of)),
             ("transaction_scope", output.transaction_scope.as_ref().map(place_of)),
             ("transaction_timeout", output.transaction_timeout.as_ref().map(place_of)),
         ] {
             if let Some(given) = given {
-                add(report, &given, format!("has no effect without exactly_once: true; set that too, or remove {key}"));
+                unless(
+                    report,
+                    &causes,
+                    &given,
+                    format!("has no effect without exactly_once: true; set that too, or remove {key}"),
+                );
             }
         }
         if let Some(group) = &output.offset_commit_group {
-            add(report, group, "requires exactly_once: true; set that too, or remove offset_commit_group");
+            unless(report, &causes, group, "requires exactly_once: true; set that too, or remove offset_commit_group");
         }
     }
 }
@@ -98,9 +104,10 @@ fn settings(output: &KafkaOutput, batch: &BatchLimits, report: &Report) {
 /// Who commits the positions of a kafka input: the output's transactions or the input, and never nobody.
 fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
     let transactional = input.transactional_offsets.as_ref().is_some_and(|given| given.value);
+    let causes = ["exactly_once", "offset_commit_group"].map(|key| below(output, key));
     if !output.is_exactly_once() {
         let remedy = "add  exactly_once: true, a transactional_id and offset_commit_group: GROUP  to the output, or ";
-        return unclaimed(input, remedy, report);
+        return unclaimed(input, remedy, &causes, report);
     }
     if output.is_elsewhere(input) {
         return elsewhere(input, output, report);
@@ -117,14 +124,15 @@ fn positions(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
                 "{:?} is not the consumer_group of the input; write  offset_commit_group: {}",
                 group.value, input.group.value
             );
-            add(report, group, text);
+            unless(report, std::slice::from_ref(&input.group.path), group, text);
         }
         (Some(group), false) => {
             let text = "commits the offsets of an input that does not leave them to it; set  transactional_offsets: true  in the \
                         input, or remove offset_commit_group";
-            add(report, group, text);
+            let key = input.group.path.replace(".consumer_group", ".transactional_offsets");
+            unless(report, &[key], group, text);
         }
-        (None, true) => unclaimed(input, "add  offset_commit_group: GROUP  to the output, or ", report),
+        (None, true) => unclaimed(input, "add  offset_commit_group: GROUP  to the output, or ", &causes, report),
         // Both are in one cluster, so the positions commit with the results, whether these keys say so or not.
         (None, false) | (Some(_), true) => {}
     }
@@ -148,13 +156,13 @@ fn elsewhere(input: &KafkaInput, output: &KafkaOutput, report: &Report) {
 }
 
 /// `transactional_offsets: true` where no output commits them.
-fn unclaimed(input: &KafkaInput, remedy: &str, report: &Report) {
+fn unclaimed(input: &KafkaInput, remedy: &str, causes: &[String], report: &Report) {
     if let Some(given) = input.transactional_offsets.as_ref().filter(|given| given.value) {
         let group = &input.group.value;
         let remedy = remedy.replace("GROUP", group);
         let text =
             format!("no output commits the offsets of group {group:?}:\n{remedy}set  transactional_offsets: false");
-        add(report, given, text);
+        unless(report, causes, given, text);
     }
 }
 
@@ -201,7 +209,8 @@ fn pushed(stream: &Stream, report: &Report) {
     if let Some(log) = &stream.durability {
         if log.path.value.as_os_str().is_empty() {
             let text = "the write-ahead log needs a path: a folder of its own, on a disk that outlives the process";
-            add(report, &log.path, text);
+            let causes = ["", ".backend*"].map(|key| format!("{}{key}", log.here.path));
+            unless(report, &causes, &log.path, text);
         }
         if let Input::Http(input) = &stream.input
             && input.max_body.value as u64 >= log.longest()
@@ -297,13 +306,21 @@ pub(super) fn check_together(streams: &[Stream], report: &Report) {
 }
 
 /// An address is that of a stream or of the health checks.
-pub(super) fn check_health(streams: &[Stream], health: Option<&HealthCheck>, report: &Report) {
+pub(super) fn check_health(streams: &[Stream], health: &HealthCheck, place: Place, report: &Report) {
     for stream in streams {
-        if let (Some(mine), Some(health)) = (address(stream), health)
+        let (id, waits) = (&stream.id.value, stream.batch.commit_interval);
+        if waits >= health.stuck_after {
+            let text = format!(
+                "({:?}) must be longer than the time for which stream {id} waits for more records (batch.commit_interval or buffer.timeout: {waits:?}), or \
+                 a batch that waits would count as stuck",
+                health.stuck_after
+            );
+            report.add(place, "health_check.stuck_after", text);
+        }
+        if let Some(mine) = address(stream)
             && mine.value == health.address
         {
-            let text =
-                format!("stream {} and health_check listen at the same address; give each its own", stream.id.value);
+            let text = format!("stream {id} and health_check listen at the same address; give each its own");
             add(report, mine, text);
         }
     }
@@ -383,6 +400,15 @@ fn group(stream: &Stream) -> Option<&Given<String>> {
 
 fn add<T>(report: &Report, given: &Given<T>, text: impl Into<String>) {
     report.add(given.place, &given.path, text);
+}
+
+/// The same where none of `causes` has a problem that explains it.
+fn unless<T>(report: &Report, causes: &[String], given: &Given<T>, text: impl Into<String>) {
+    report.add_unless(causes, given.place, &given.path, text);
+}
+
+fn below(output: &KafkaOutput, key: &str) -> String {
+    format!("{}.{key}", output.here.path)
 }
 
 fn missing(report: &Report, output: &KafkaOutput, key: &str, text: &str) {

@@ -12,8 +12,8 @@ pub(super) fn read<'a>(field: &Field<'a>) -> Properties<'a> {
     let Some(mut map) = Map::of(field) else { return properties };
     let words = ["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"].map(|word| (word, word));
     let protocol = map.get("protocol");
-    let sasl = map.get_filled("sasl");
-    let tls = map.get_filled("tls");
+    let sasl = map.get("sasl");
+    let tls = map.get("tls");
     map.finish();
     let inferred = match (&sasl, &tls) {
         (Some(_), Some(_)) => "sasl_ssl",
@@ -71,7 +71,7 @@ fn read_tls<'a>(field: &Field<'a>, properties: &mut Properties<'a>) {
         ("key_password", "ssl.key.password", "ssl.key.password"),
     ] {
         if let Some(field) = map.get(key)
-            && let Some(value) = field.name()
+            && let Some(value) = field.text()
         {
             let is_text = value.trim_start().starts_with("-----BEGIN");
             properties.push((if is_text { text } else { place }, value, field));

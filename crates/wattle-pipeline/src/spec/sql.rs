@@ -171,6 +171,7 @@ pub(super) fn read(map: &mut Map, field: &Field, surroundings: &Surroundings) ->
 
 /// Keys among themselves.
 fn check(output: &SqlOutput, key: Option<&Field>, create: Option<&Field>) {
+    let causes = ["columns*", "key*"].map(|key| format!("{}.{key}", output.here.path));
     if let Some(key) = key {
         if output.mode == Mode::Insert && !output.create_table {
             key.problem("is for mode: upsert, and for the primary key of a table that create_table: true makes; set one of them, or remove key");
@@ -179,16 +180,19 @@ fn check(output: &SqlOutput, key: Option<&Field>, create: Option<&Field>) {
         if !output.columns.is_empty()
             && let Some(name) = output.key.iter().find(|name| !declared(name))
         {
-            key.problem(format!("{name} is none of the columns; add it there"));
+            key.problem_unless(&causes, format!("{name} is none of the columns; add it there"));
         }
     }
     if let Some(create) = create.filter(|_| output.create_table) {
         if output.columns.is_empty() {
-            create.problem("needs the table's columns with their types: columns: {id: integer, name: text}");
+            create.problem_unless(
+                &causes,
+                "needs the table's columns with their types: columns: {id: integer, name: text}",
+            );
         }
         let untyped = output.columns.iter().find(|column| column.kind.is_none());
         if let Some(column) = untyped {
-            create.problem(format!("needs a type of the column {}: {}", column.name, kinds()));
+            create.problem_unless(&causes, format!("needs a type of the column {}: {}", column.name, kinds()));
         }
     }
 }

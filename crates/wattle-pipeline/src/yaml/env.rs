@@ -9,7 +9,7 @@ pub(crate) fn substitute(node: &mut Node, path: &str, env: &dyn Fn(&str) -> Opti
         Value::Scalar(scalar) => match expand(&scalar.text, env) {
             Ok(None) => {}
             Ok(Some(text)) => scalar.raw = Some(std::mem::replace(&mut scalar.text, text)),
-            Err(problem) => report.add(node.place, path, problem),
+            Err(problem) => report.add_unread(node.place, path, problem),
         },
         Value::List(items) => {
             for (i, item) in items.iter_mut().enumerate() {

@@ -7,6 +7,9 @@ use crate::arkflow;
 use crate::problem::{Place, Report, hint};
 use crate::schema::Look;
 
+/// No time of a file is longer.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A map that is being read.
 pub(crate) struct Map<'a> {
     report: &'a Report,
@@ -28,7 +31,7 @@ pub(crate) struct Field<'a> {
 }
 
 /// A value that the file gives, for checks that come later.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Given<T> {
     pub(crate) value: T,
     pub(crate) place: Place,
@@ -76,6 +79,7 @@ impl<'a> Map<'a> {
 
     /// The same, where the map or list behind the key may be left empty.
     pub(crate) fn get_filled(&mut self, key: &'static str) -> Option<Field<'a>> {
+        self.report.saw(Look::Empty(&self.kind, key));
         self.get(key).filter(|field| !field.node.is_null())
     }
 
@@ -92,6 +96,11 @@ impl<'a> Map<'a> {
     /// Reports a problem about a key that the map does not have.
     pub(crate) fn missing(&self, key: &str, text: &str) {
         self.report.add(self.place, self.path_of(key), text);
+    }
+
+    /// The same where none of `causes` has a problem that explains it.
+    pub(crate) fn missing_unless(&self, causes: &[String], key: &str, text: &str) {
+        self.report.add_unless(causes, self.place, self.path_of(key), text);
     }
 
     /// All entries, for maps whose keys are free.
@@ -134,6 +143,11 @@ impl<'a> Field<'a> {
 
     pub(crate) fn problem(&self, text: impl Into<String>) {
         self.report.add(self.place, &self.path, text);
+    }
+
+    /// The same where none of `causes`, paths of other keys, has a problem that explains it.
+    pub(crate) fn problem_unless(&self, causes: &[String], text: impl Into<String>) {
+        self.report.add_unless(causes, self.place, &self.path, text);
     }
 
     /// What the writer of this key should know.
@@ -180,10 +194,20 @@ impl<'a> Field<'a> {
     }
 
     /// A string with more than spaces in it.
-    pub(crate) fn name(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         let text = self.string()?;
         if text.trim().is_empty() {
             self.problem("must not be blank");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// The same on one line: what names something.
+    pub(crate) fn name(&self) -> Option<String> {
+        let text = self.text()?;
+        if text.contains(|c: char| c.is_control()) {
+            self.problem("must be one line of text, without control characters");
             return None;
         }
         Some(text)
@@ -198,26 +222,54 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// A whole number from 1 on.
-    pub(crate) fn count(&self) -> Option<u64> {
+    /// A whole number from 1 to `most`.
+    pub(crate) fn count(&self, most: u64) -> Option<u64> {
         self.saw("count");
-        self.parsed("a whole number from 1 on", |text| text.parse().ok().filter(|n| *n > 0))
+        self.whole(1, most)
     }
 
-    /// A whole number from 0 on.
-    pub(crate) fn number(&self) -> Option<u64> {
+    /// A whole number from 0 to `most`.
+    pub(crate) fn number(&self, most: u64) -> Option<u64> {
         self.saw("number");
-        self.parsed("a whole number from 0 on", |text| text.parse().ok())
+        self.whole(0, most)
     }
 
+    fn whole(&self, least: u64, most: u64) -> Option<u64> {
+        let range = if most == u64::MAX { format!("{least} on") } else { format!("{least} to {most}") };
+        let parse = |text: &str| text.parse().ok().filter(|number| (least..=most).contains(number));
+        self.parsed(&format!("a whole number from {range}"), parse)
+    }
+
+    /// A time that may be none.
     pub(crate) fn duration(&self) -> Option<Duration> {
         self.saw("duration");
-        self.parsed("a whole number with a unit of time: 100ms, 5s, 2m, 1h", units::duration)
+        let time = self.parsed("a whole number with a unit of time: 100ms, 5s, 2m, 1h", units::duration)?;
+        if time > LONGEST {
+            self.problem("must be at most 8760h, which is a year");
+            return None;
+        }
+        Some(time)
     }
 
-    pub(crate) fn size(&self) -> Option<usize> {
+    /// A time longer than none.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        let time = self.duration()?;
+        if time.is_zero() {
+            self.problem("must not be zero");
+            return None;
+        }
+        Some(time)
+    }
+
+    /// Bytes, at least one; `most` as the file would say it.
+    pub(crate) fn size(&self, most: &str) -> Option<usize> {
         self.saw("size");
-        self.parsed("a whole number with a unit of size: 512B, 64KiB, 8MiB, 1GiB", units::size)
+        let bytes = self.parsed("a whole number with a unit of size: 512B, 64KiB, 8MiB, 1GiB", units::size)?;
+        if bytes == 0 || bytes > units::size(most).expect("is a size") {
+            self.problem(format!("must be from 1B to {most}"));
+            return None;
+        }
+        Some(bytes)
     }
 
     /// One of several words.
@@ -259,6 +311,16 @@ impl<'a> Field<'a> {
             node,
         });
         Some(items.collect())
+    }
+
+    /// A list with at least one item.
+    pub(crate) fn filled_list(&self) -> Option<Vec<Field<'a>>> {
+        let items = self.list()?;
+        if items.is_empty() {
+            self.problem("must hold at least one");
+            return None;
+        }
+        Some(items)
     }
 
     /// A list of names, or one name.

@@ -1,9 +1,21 @@
-//! YAML values as JSON text, for `generate`.
+//! YAML values as the payloads of records: words as they are, structures as JSON text.
 
 use super::{Field, Scalar, Style, Value};
 
+/// A word as it is, a map or a list as JSON.
+pub(crate) fn payload(field: &Field) -> Option<String> {
+    match &field.node.value {
+        Value::Scalar(scalar) if scalar.style == Style::Plain && scalar.raw.is_none() && is_special(&scalar.text) => {
+            field.problem(format!("{} has no form as a JSON number; write it in quotes for a string", scalar.text));
+            None
+        }
+        Value::Scalar(_) => field.string(),
+        _ => render_json(field),
+    }
+}
+
 /// The JSON text of a map or a list. Numbers keep their digits.
-pub(crate) fn render_json(field: &Field) -> Option<String> {
+fn render_json(field: &Field) -> Option<String> {
     field.saw("json");
     let mut text = String::new();
     render(&field.node.value, &mut text).map_err(|problem| field.problem(problem)).ok()?;
@@ -53,12 +65,15 @@ fn scalar_json(scalar: &Scalar) -> Result<String, String> {
     }
 }
 
+fn is_special(word: &str) -> bool {
+    matches!(word.trim_start_matches(['+', '-']).to_ascii_lowercase().as_str(), ".inf" | ".nan")
+}
+
 /// What YAML reads as a number and JSON does not.
 fn looks_like_number(word: &str) -> bool {
     let digits = word.trim_start_matches(['+', '-']);
     let radix = digits.strip_prefix("0x").or(digits.strip_prefix("0o"));
-    let special = matches!(digits.to_ascii_lowercase().as_str(), ".inf" | ".nan");
-    special
+    is_special(word)
         || radix.is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_hexdigit()))
         || (digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && digits.parse::<f64>().is_ok())
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 pub(crate) use env::substitute;
 pub(crate) use fields::{Field, Given, Map};
-pub(crate) use json::render_json;
+pub(crate) use json::payload;
 
 use crate::problem::{Place, Report};
 

@@ -71,6 +71,11 @@ impl Source<'_> {
             TomlValue::Integer(number) if written().contains(['x', 'o', 'b']) => {
                 scalar(number.value().to_string(), Style::Plain)
             }
+            // As YAML has them, where they are no words.
+            TomlValue::Float(number) if !number.value().is_finite() => {
+                let sign = if *number.value() < 0.0 { "-" } else { "" };
+                scalar(format!("{sign}.{}", if number.value().is_nan() { "nan" } else { "inf" }), Style::Plain)
+            }
             // As it is written: no digit is lost.
             TomlValue::Integer(_) | TomlValue::Float(_) => {
                 scalar(written().replace('_', "").trim_start_matches('+').to_owned(), Style::Plain)

@@ -89,7 +89,7 @@ fn mistakes_of_a_log_are_named() {
         ("path: w, sync: sometimes", ["durability.sync", "per_entry, group_commit"]),
         ("path: w, sync: periodic", ["durability.sync", "sync: {periodic: 1s}"]),
         ("path: w, sync: {periodic: 0s}", ["durability.sync.periodic", "must not be zero"]),
-        ("path: w, sync: {periodic: {secs: -1}}", ["durability.sync.periodic.secs", "from 0 on"]),
+        ("path: w, sync: {periodic: {secs: -1}}", ["durability.sync.periodic.secs", "from 0 to"]),
         ("path: w, sync: {every: 1s}", ["durability.sync", "periodic"]),
         ("path: w, max_bytes: 8KiB", ["durability.max_bytes", "at least 1MiB"]),
         ("path: w, max_bytes: 3MiB", ["input.max_body", "more than four times"]),
@@ -109,8 +109,8 @@ fn mistakes_of_a_log_are_named() {
 #[test]
 fn mistakes_of_an_http_input_are_named() {
     for (input, parts) in [
-        ("address: \":80\", path: /", ["input.address", "a host and a port"]),
-        ("address: \"localhost:99999\", path: /", ["input.address", "a host and a port"]),
+        ("address: \":80\", path: /", ["input.address", "HOST:PORT"]),
+        ("address: \"localhost:99999\", path: /", ["input.address", "HOST:PORT"]),
         ("address: \"h:1\", path: events", ["input.path", "must begin with /"]),
         ("address: \"h:1\", path: /, method: GET", ["input.method", "POST, PUT"]),
         ("address: \"h:1\", path: /, cors_enabled: true", ["input.cors_enabled", "not supported"]),

@@ -76,7 +76,9 @@ fn values_are_checked_by_the_type_of_their_key() {
     );
     let found = problems(&text);
     assert_eq!(found.len(), 3, "{found:#?}");
-    assert!(found.iter().any(|p| p.contains("batch.max_poll_records must be a whole number from 1 on, not \"0\"")));
+    assert!(
+        found.iter().any(|p| p.contains("batch.max_poll_records must be a whole number from 1 to 1000000, not \"0\""))
+    );
     assert!(found.iter().any(|p| p.contains("batch.max_bytes must be a whole number with a unit of size")));
     assert!(found.iter().any(|p| p.contains("batch.commit_interval must be a whole number with a unit of time")));
 }

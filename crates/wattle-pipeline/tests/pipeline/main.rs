@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod arkflow;
+mod boundaries;
 mod cases;
+mod connect;
 mod durability;
 mod examples;
 mod formats;

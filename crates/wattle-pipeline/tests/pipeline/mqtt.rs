@@ -30,8 +30,8 @@ fn what_would_lose_messages_or_cannot_be_is_refused() {
     let key = |more: &str| stream(&format!("{MQTT}, {more}"), "path: wal", EXACT);
     refuses(&key("clean_session: true"), &["input.clean_session", "would forget", "remove it"]);
     refuses(&key("qos: 3"), &["input.qos", "\"3\" is not known"]);
-    refuses(&key("port: 70000"), &["input.port", "at most 65535"]);
-    refuses(&key("keep_alive: 70000"), &["input.keep_alive", "at most 65535 seconds"]);
+    refuses(&key("port: 70000"), &["input.port", "from 1 to 65535"]);
+    refuses(&key("keep_alive: 70000"), &["input.keep_alive", "from 1 to 65535"]);
     refuses(&key("session_expiry: 10ms"), &["input.session_expiry", "at least 1s"]);
     refuses(&key("password: p"), &["input.password", "needs a username"]);
     let host = stream("type: mqtt, host: 'mqtt://broker', client_id: c, topics: [a]", "path: wal", EXACT);

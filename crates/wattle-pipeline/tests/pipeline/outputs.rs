@@ -76,7 +76,7 @@ fn every_output_may_have_an_error_output() {
 #[test]
 fn a_health_check_has_the_predecessors_keys() {
     let with = |check: &str| format!("{}health_check: {check}\n", stream(KAFKA_IN, KAFKA_OUT));
-    accepted(&with(""));
+    refuses(&with(""), &["health_check", "must be a map"]);
     accepted(&with("{enabled: false}"));
     accepted(&with(
         "{enabled: true, address: '0.0.0.0:8080', health_path: /health, readiness_path: /readiness, liveness_path: /liveness, stuck_after: 2m}",

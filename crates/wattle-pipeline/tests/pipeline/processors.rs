@@ -110,8 +110,8 @@ fn batch_is_taken_as_arkflow_writes_it_and_stands_last() {
     assert!(plan.contains("generate → batch → drop"), "{plan}");
     for (keys, parts) in [
         ("", &["processors[0].count", "a batch needs a count"][..]),
-        (", count: 0", &["processors[0].count", "from 1 on"]),
-        (", count: 100001", &["processors[0].count", "at most 100000"]),
+        (", count: 0", &["processors[0].count", "from 1 to 100000"]),
+        (", count: 100001", &["processors[0].count", "from 1 to 100000"]),
         (", count: 1, interval: 1s, timeout_ms: 5", &["processors[0].timeout_ms", "interval"]),
         (", count: 1, interval: 0s", &["processors[0].interval", "longer than nothing"]),
         (", count: 1, format: lines", &["processors[0].format"]),

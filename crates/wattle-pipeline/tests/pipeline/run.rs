@@ -1,16 +1,16 @@
 //! Streams that need no broker: how they end, and what they say.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use wattle::Stop;
 use wattle_pipeline::{Context, Outcome, RunOptions, Running, StreamEnd};
 
 /// A folder of its own for each test.
-fn folder(name: &str, file: &[u8]) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("wattle-pipeline-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("in.jsonl"), file).unwrap();
+fn folder(file: &[u8]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("in.jsonl"), file).unwrap();
     folder
 }
 
@@ -36,9 +36,9 @@ const ENDLESS: &str = "input: {type: generate, context: '{}', interval: 5ms}, ou
 
 #[test]
 fn a_file_is_read_to_its_end() {
-    let folder = folder("end", b"{\"a\":1}\n\n{\"a\":2}\n{\"a\":3}");
+    let folder = folder(b"{\"a\":1}\n\n{\"a\":2}\n{\"a\":3}");
     let filter = "pipeline: {processors: [{type: filter, condition: .a != 2}]}";
-    let ends = run(&folder, &format!("streams: [{{id: load, {FILE}, {filter}}}]"));
+    let ends = run(folder.path(), &format!("streams: [{{id: load, {FILE}, {filter}}}]"));
     assert!(matches!(ends[0].outcome, Outcome::Done));
     assert_eq!((ends[0].id.as_str(), ends[0].snapshot.records, ends[0].snapshot.messages), ("load", 3, 2));
     assert_eq!(ends[0].lag, None);
@@ -46,9 +46,9 @@ fn a_file_is_read_to_its_end() {
 
 #[test]
 fn a_bad_line_stops_with_path_and_line() {
-    let folder = folder("bad", b"{\"a\":1}\n\n{bad\n");
+    let folder = folder(b"{\"a\":1}\n\n{bad\n");
     for pipeline in ["", ", pipeline: {processors: [{type: filter, condition: 'true'}]}"] {
-        let ends = run(&folder, &format!("streams: [{{{FILE}{pipeline}}}]"));
+        let ends = run(folder.path(), &format!("streams: [{{{FILE}{pipeline}}}]"));
         let text = failure(&ends[0]);
         assert!(text.contains("in.jsonl:3: not JSON at byte 1"), "{text}");
         assert_eq!(ends[0].snapshot.records, 0);
@@ -57,25 +57,26 @@ fn a_bad_line_stops_with_path_and_line() {
 
 #[test]
 fn a_missing_file_stops_with_its_path() {
-    let folder = folder("missing", b"");
-    let ends = run(&folder, "streams: [{input: {type: file, path: no.jsonl}, output: {type: drop}}]");
+    let folder = folder(b"");
+    let ends = run(folder.path(), "streams: [{input: {type: file, path: no.jsonl}, output: {type: drop}}]");
     let text = failure(&ends[0]);
-    assert!(text.contains(&folder.join("no.jsonl").display().to_string()), "{text}");
+    assert!(text.contains(&folder.path().join("no.jsonl").display().to_string()), "{text}");
 }
 
 #[test]
 fn generate_counts_and_ends() {
-    let folder = folder("count", b"");
-    let ends = run(&folder, "streams: [{input: {type: generate, context: '{}', count: 25000}, output: {type: drop}}]");
+    let folder = folder(b"");
+    let ends =
+        run(folder.path(), "streams: [{input: {type: generate, context: '{}', count: 25000}, output: {type: drop}}]");
     assert!(matches!(ends[0].outcome, Outcome::Done));
     assert_eq!(ends[0].snapshot.records, 25_000);
 }
 
 #[test]
 fn a_request_to_stop_reaches_every_stream() {
-    let folder = folder("stop", b"");
+    let folder = folder(b"");
     let stop = Stop::new();
-    let running = start(&folder, &format!("streams: [{{{ENDLESS}}}, {{{ENDLESS}}}]"), &stop);
+    let running = start(folder.path(), &format!("streams: [{{{ENDLESS}}}, {{{ENDLESS}}}]"), &stop);
     let handles = running.streams().to_vec();
     while handles.iter().any(|handle| handle.snapshot().records == 0) {
         std::thread::sleep(Duration::from_millis(5));
@@ -87,8 +88,8 @@ fn a_request_to_stop_reaches_every_stream() {
 
 #[test]
 fn a_stream_that_fails_stops_the_others() {
-    let folder = folder("fail", b"{bad\n");
-    let ends = run(&folder, &format!("streams: [{{id: x, {ENDLESS}}}, {{id: y, {FILE}}}]"));
+    let folder = folder(b"{bad\n");
+    let ends = run(folder.path(), &format!("streams: [{{id: x, {ENDLESS}}}, {{id: y, {FILE}}}]"));
     assert!(matches!(ends[0].outcome, Outcome::Stopped));
     assert!(failure(&ends[1]).contains("in.jsonl:1"));
 }
@@ -107,7 +108,7 @@ fn written(folder: &Path) -> Vec<String> {
 
 #[test]
 fn groups_of_a_file_end_by_count_by_time_and_with_the_file() {
-    let folder = folder("groups", b"1\n2\n3\n4\n5\n");
+    let folder = folder(b"1\n2\n3\n4\n5\n");
     let stream = |input: &str, batch: &str| {
         let output = "output: {type: file, path: out/x.jsonl}";
         format!(
@@ -117,15 +118,15 @@ fn groups_of_a_file_end_by_count_by_time_and_with_the_file() {
     for records in 1..6 {
         let text = stream("type: file, path: in.jsonl", "count: 2, interval: 1h")
             .replace("streams: [{", &format!("streams: [{{batch: {{max_poll_records: {records}}}, "));
-        let ends = run(&folder, &text);
+        let ends = run(folder.path(), &text);
         assert!(matches!(ends[0].outcome, Outcome::Done));
         assert_eq!((ends[0].snapshot.records, ends[0].snapshot.messages, ends[0].snapshot.oldest_held), (5, 3, None));
-        assert_eq!(written(&folder), ["[1,2]", "[3,4]", "[5]"], "batches of {records}");
+        assert_eq!(written(folder.path()), ["[1,2]", "[3,4]", "[5]"], "batches of {records}");
     }
     // The next record comes in an hour.
     let stop = Stop::new();
     let running =
-        start(&folder, &stream("type: generate, context: '7', interval: 1h", "count: 2, interval: 100ms"), &stop);
+        start(folder.path(), &stream("type: generate, context: '7', interval: 1h", "count: 2, interval: 100ms"), &stop);
     let handle = running.streams()[0].clone();
     while handle.snapshot().records == 0 {
         assert!(!handle.is_done());
@@ -133,11 +134,11 @@ fn groups_of_a_file_end_by_count_by_time_and_with_the_file() {
     }
     stop.stop();
     assert!(matches!(running.wait()[0].outcome, Outcome::Stopped));
-    assert_eq!(written(&folder), ["[7]"]);
+    assert_eq!(written(folder.path()), ["[7]"]);
     // A stop writes nothing that is held.
     let stop = Stop::new();
     let running =
-        start(&folder, &stream("type: generate, context: '7', interval: 1h", "count: 2, interval: 1h"), &stop);
+        start(folder.path(), &stream("type: generate, context: '7', interval: 1h", "count: 2, interval: 1h"), &stop);
     let handle = running.streams()[0].clone();
     while handle.snapshot().oldest_held.is_none() {
         assert!(!handle.is_done());

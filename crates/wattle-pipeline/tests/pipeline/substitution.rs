@@ -11,7 +11,7 @@ fn with(text: &str, value: &str) -> Result<String, Vec<String>> {
 #[test]
 fn a_value_arrives_literally_as_one_scalar() {
     let text = stream("type: file, path: \"${T}\"", "type: drop");
-    for value in ["a#b", "a: b", "\"q\"", "\\C", ">x", "a\nexactly_once: false", "- x", "{a: b}", "null", "~"] {
+    for value in ["a#b", "a: b", "\"q\"", "\\C", ">x", "- x", "{a: b}", "null", "~"] {
         assert_eq!(with(&text, value).unwrap(), format!("file {value} → drop"));
         let plain = "streams:\n  - input:\n      type: file\n      path: ${T} # a comment with ${NOPE}\n    output: {type: drop}\n";
         assert_eq!(with(plain, value).unwrap(), format!("file {value} → drop"));
@@ -22,7 +22,7 @@ fn a_value_arrives_literally_as_one_scalar() {
 fn a_value_with_a_line_break_cannot_add_a_key() {
     let found = with(&stream(KAFKA_IN, "type: kafka, topic: \"${T}\""), "b\nexactly_once: true").unwrap_err();
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].contains("output.topic a topic's name consists of letters"), "{found:?}");
+    assert!(found[0].contains("output.topic must be one line of text"), "{found:?}");
 }
 
 #[test]

@@ -14,7 +14,9 @@ pub(crate) fn run<const N: usize, T: StatefulTransformer>(
     names: [&str; N],
     main: impl FnOnce([String; N], AppBuilder) -> Result<App<Stateful<T>>, wattle::Error>,
 ) -> ExitCode {
-    match arguments(names).and_then(|(values, builder)| until_signal(main(values, builder)?)) {
+    // First, so that a signal never ends the process half way.
+    let stop = stop_by_signal();
+    match stop.and_then(|stop| arguments(names).and_then(|(values, builder)| Ok(main(values, builder)?.run(&stop)?))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -49,10 +51,10 @@ fn arguments<const N: usize>(names: [&str; N]) -> Result<([String; N], AppBuilde
     Ok((values.map(|value| value.unwrap_or_default().clone()), builder))
 }
 
-fn until_signal<T: StatefulTransformer>(app: App<Stateful<T>>) -> Result<(), Box<dyn Error>> {
+fn stop_by_signal() -> Result<Stop, Box<dyn Error>> {
     let stop = Stop::new();
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let asked = stop.clone();
     thread::spawn(move || signals.forever().take(1).for_each(|_| asked.stop()));
-    Ok(app.run(&stop)?)
+    Ok(stop)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::target::Target;
 use super::{CursorLane, CursorName};
 use crate::error::Error;
+use crate::invariant::w1_nothing_is_produced_before_the_fence;
 use crate::kafka::{self, Batch, Producer, Until, Verdict};
 use crate::lane::{AFTER_FENCE, Fences, KafkaSinkConfig, LONGEST_PAUSE, Patience, Reaction, RefusedRecord, reaction};
 use crate::metrics::Metrics;
@@ -168,7 +169,7 @@ impl CursorLane for SourceLane<'_> {
         let timeout = self.config.transaction_timeout;
         let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
         loop {
-            let producer = self.producer.as_mut().expect("W1: nothing is produced before the fence");
+            let producer = w1_nothing_is_produced_before_the_fence(self.producer.as_mut());
             if producer.may_have_sent_twice() {
                 let reason = kafka::Error::text("the last transaction was slow and its end may have been sent twice");
                 return self.restart(&reason, &cursor, stop).map(|()| None);

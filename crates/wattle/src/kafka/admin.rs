@@ -60,6 +60,11 @@ impl Admin {
         })
     }
 
+    /// Whether a broker of the cluster answers in time. Cheap, whatever is in the cluster.
+    pub(crate) fn answers(&self, timeout: Duration) -> Result<(), kafka::Error> {
+        ffi::answers(self.client.inner().native_ptr(), timeout)
+    }
+
     /// The id of the cluster.
     pub(crate) fn cluster_id(&self) -> Result<String, Error> {
         self.cluster()?;
@@ -74,6 +79,16 @@ impl Admin {
     /// The ids of topics that are there.
     pub(crate) fn topic_ids(&self, topics: &[String]) -> Result<BTreeMap<String, String>, kafka::Error> {
         ffi::topic_ids(self.client.inner().native_ptr(), topics, CONNECT)
+    }
+
+    /// What we may do with topics; those of which the broker does not tell are left out.
+    pub(crate) fn topic_rights(&self, topics: &[String]) -> Result<BTreeMap<String, ffi::Rights>, kafka::Error> {
+        ffi::topic_rights(self.client.inner().native_ptr(), topics, CONNECT)
+    }
+
+    /// What we may do with a group; `None` where the broker does not tell.
+    pub(crate) fn group_rights(&self, group: &str) -> Result<Option<ffi::Rights>, kafka::Error> {
+        ffi::group_rights(self.client.inner().native_ptr(), group, CONNECT)
     }
 
     /// A setting of a broker of the cluster; `None` if it does not tell.

@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A reader that hears nothing for this long asks why.
 const SILENCE: Duration = Duration::from_secs(1);
 const REMIND: Duration = Duration::from_secs(60);
+/// Longer than any transaction that a broker allows by default (15 minutes), which is what a reader waits for.
+const GIVE_UP: Duration = Duration::from_secs(20 * 60);
 
 /// A changelog topic, read one partition at a time.
 pub(crate) struct Changelog {
@@ -86,13 +88,12 @@ impl Changelog {
         // By number: for `Beginning` librdkafka would ask, and wait 500 ms where the connection is not there yet.
         let assigned = position_list(&[(place.clone(), from)]).and_then(|from| Ok(reader.assign(&from)?));
         assigned.map_err(|error| self.failed(partition, error))?;
-        let mut last = Instant::now();
-        let mut reminded: Option<Instant> = None;
+        let mut silence = Silence::since(Instant::now());
         while !stop.is_stopped() {
             match reader.poll(Duration::from_millis(10)) {
                 Some(Ok(message)) => {
                     apply(Offset(message.offset()), message.key().unwrap_or_default(), message.payload())?;
-                    last = Instant::now();
+                    silence = Silence::since(Instant::now());
                 }
                 Some(Err(error)) => tolerated(error).map_err(|error| self.lost(partition, error))?,
                 None => {
@@ -100,9 +101,13 @@ impl Changelog {
                     if position.is_some() {
                         return Ok(position);
                     }
-                    if last.elapsed() >= SILENCE && reminded.is_none_or(|at| at.elapsed() >= REMIND) {
-                        reminded = Some(Instant::now());
-                        self.say_why(&reader, partition, end);
+                    match silence.due(Instant::now()) {
+                        Due::Nothing => {}
+                        Due::Say => self.say_why(&reader, partition, end),
+                        Due::GiveUp => {
+                            let what = format!("{}: waiting for {}/{partition} up to {end}", self.name, self.topic);
+                            return Err(WattleError::Stuck { what, within: GIVE_UP });
+                        }
                     }
                 }
             }
@@ -177,6 +182,38 @@ impl Changelog {
 
 type Reader = BaseConsumer<LogGate>;
 
+/// A reader that hears nothing.
+struct Silence {
+    since: Instant,
+    said: Option<Instant>,
+}
+
+/// What is to be done about it.
+#[derive(Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    Say,
+    GiveUp,
+}
+
+impl Silence {
+    fn since(since: Instant) -> Self {
+        Silence { since, said: None }
+    }
+
+    fn due(&mut self, now: Instant) -> Due {
+        let lasts = now.duration_since(self.since);
+        if lasts >= GIVE_UP {
+            return Due::GiveUp;
+        }
+        if lasts < SILENCE || self.said.is_some_and(|at| now.duration_since(at) < REMIND) {
+            return Due::Nothing;
+        }
+        self.said = Some(now);
+        Due::Say
+    }
+}
+
 fn tolerated(error: KafkaError) -> Result<(), Error> {
     // librdkafka looks for the coordinator of the group that it was named, and nothing here needs one.
     if error.rdkafka_error_code() == Some(Code::GroupAuthorizationFailed) {
@@ -184,4 +221,19 @@ fn tolerated(error: KafkaError) -> Result<(), Error> {
     }
     let error = Error::from(error);
     if error.is_transient() { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_hears_nothing_says_so_every_minute_and_gives_up() {
+        let begin = Instant::now();
+        let mut silence = Silence::since(begin);
+        for (seconds, due) in [(0, Due::Nothing), (1, Due::Say), (60, Due::Nothing), (61, Due::Say), (1199, Due::Say)] {
+            assert_eq!(silence.due(begin + Duration::from_secs(seconds)), due, "after {seconds} s");
+        }
+        assert_eq!(silence.due(begin + GIVE_UP), Due::GiveUp);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::config::{NativeClientConfig, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 use crate::config::ClientProperties;
@@ -41,8 +41,17 @@ pub(crate) fn property_problem(name: &str, value: &str) -> Option<String> {
     match ClientConfig::new().set(name, value).create_native_config() {
         Err(KafkaError::ClientConfig(_, reason, ..)) if !value.is_empty() => Some(reason.replace(value, "…")),
         Err(error) => Some(error.to_string()),
-        Ok(_) => None,
+        Ok(config) => number_problem(&config, name, value),
     }
+}
+
+/// librdkafka reads a number as far as it is one, and takes `5MB` for 5.
+fn number_problem(config: &NativeClientConfig, name: &str, value: &str) -> Option<String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    let default = ClientConfig::new().create_native_config().ok()?.get(name).ok()?;
+    number(&default)?;
+    let (given, taken) = (number(value), number(&config.get(name).ok()?));
+    (given.is_none() || given != taken).then(|| "must be a number without a unit".to_owned())
 }
 
 /// A client that cannot be made has a property that librdkafka does not know, or a value that it refuses.

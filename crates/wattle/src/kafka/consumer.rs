@@ -15,6 +15,7 @@ use super::client::{self, LogGate};
 use super::close;
 use super::error::{Error, Flags};
 use super::ffi::{self, Group, GroupToken};
+use super::holder::Holder;
 use super::ownership::{Ownership, ownership};
 use super::position::{Offset, Position};
 use super::producer::position_list;
@@ -160,14 +161,19 @@ impl<L: RebalanceListener> Consumer<L> {
         self.inner.client().fetch_cluster_id(timeout)
     }
 
-    /// The group's stable positions. Where a transaction holds one of them open this waits, and fails with a timeout.
+    /// The group's stable positions, and who committed each, as far as that is said. Where a transaction holds one of them open this waits,
+    /// and fails with a timeout.
     pub(crate) fn committed(
         &self,
         partitions: &[TopicPartition],
         timeout: Duration,
-    ) -> Result<Vec<Option<Position>>, Error> {
+    ) -> Result<(Vec<Option<Position>>, Vec<Option<Holder>>), Error> {
         let list = self.inner.committed_offsets(unassigned(partitions), timeout)?;
-        partitions.iter().map(|(topic, partition)| offset_in(&list, topic, *partition)).collect()
+        let holder = |(topic, partition): &TopicPartition| {
+            list.find_partition(topic, *partition).and_then(|element| Holder::read(element.metadata()))
+        };
+        let positions = partitions.iter().map(|(topic, partition)| offset_in(&list, topic, *partition));
+        Ok((positions.collect::<Result<_, _>>()?, partitions.iter().map(holder).collect()))
     }
 
     /// First offset that a partition still has, and its last stable offset.

@@ -26,6 +26,11 @@ impl Holder {
         if text.len() <= LONGEST { text } else { String::new() }
     }
 
+    /// Whether who reads what is written knows it again.
+    pub(crate) fn is_told(&self) -> bool {
+        Self::read(&self.write()).as_ref() == Some(self)
+    }
+
     /// `None` for what we have not written, names with tabs included: nobody is guessed.
     pub(crate) fn read(metadata: &str) -> Option<Self> {
         let [MARK, transactional_id, client_id, instance] = metadata.split('\t').collect::<Vec<_>>()[..] else {
@@ -68,6 +73,7 @@ mod tests {
         let tab = Holder { client_id: "a\tb".to_owned(), ..holder(None) };
         let long = Holder { transactional_id: "x".repeat(LONGEST), ..holder(None) };
         assert_eq!(long.write(), "");
+        assert!(holder(None).is_told() && !tab.is_told() && !long.is_told());
         for other in ["", "wattle/1", "wattle/2\ta\tb\t", "leader epoch 7", &tab.write()] {
             assert_eq!(Holder::read(other), None, "{other:?}");
         }

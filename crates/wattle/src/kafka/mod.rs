@@ -24,6 +24,7 @@ pub(crate) use client::{CLIENT, property_problem};
 pub(crate) use consumer::{Consumer, PartitionQueue, RebalanceListener, TopicPartition};
 pub(crate) use deliveries::Failure;
 pub use error::{Error, Verdict};
+pub use ffi::Rights;
 pub(crate) use ffi::{Group, GroupToken, Member};
 pub(crate) use group::GroupView;
 pub(crate) use holder::Holder;

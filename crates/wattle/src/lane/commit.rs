@@ -95,7 +95,7 @@ impl<S: Transformer> Lane<S> {
                     drop(permit);
                     return Ok(Attempt::Failed(no_member()));
                 };
-                let producer = producer.as_mut().expect("W1: nothing is produced before the fence");
+                let producer = invariant::w1_nothing_is_produced_before_the_fence(producer.as_mut());
                 let timeout = shared.config.transaction_timeout();
                 let _watched = shared.watchdog.watch(self.number, "a transaction", timeout * 2 + BLOCKED);
                 producer.transact(&self.output, Some(shared.group_positions(positions, &token)), timeout)
@@ -283,7 +283,7 @@ pub(super) fn made_from(batch: &Batch, source: usize) -> String {
     }
     let record = batch.get(source);
     let (topic, partition, offset) = (record.topic, record.partition, record.offset);
-    format!(". It was made from {topic}/{partition} offset {offset}; nothing of its batch is committed")
+    format!(". It was made from {topic}/{partition} offset {offset}; the position stays before that record")
 }
 
 pub(super) enum Attempt {

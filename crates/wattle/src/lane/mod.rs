@@ -30,6 +30,7 @@ pub use transactional::{Place, RefusedRecord, SinkFailure, TransactionalSink, Tr
 
 use crate::config::{BatchLimits, Delivery, TransactionScope};
 use crate::error::{Error, panic_text};
+use crate::invariant;
 use crate::kafka::{self, Batch, Offset, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
@@ -405,6 +406,13 @@ impl<S: Transformer> Lane<S> {
             let position =
                 next.entry((record.partition, self.batch.topic_index(index))).or_insert(record.offset.next());
             *position = (*position).max(record.offset.next());
+        }
+        // Of each partition's records a prefix is done, so that one look is enough.
+        if until < self.batch.len() {
+            let record = self.batch.get(until);
+            if let Some(position) = next.get(&(record.partition, self.batch.topic_index(until))) {
+                invariant::w4_no_position_passes_an_unprocessed_record(*position, record.offset);
+            }
         }
         Ok(next
             .into_iter()

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::millis;
 use crate::error::Error;
+use crate::invariant::w2_a_restore_reaches_the_high_watermark;
 use crate::kafka::{Offset, Position};
 use crate::stage::Transformer;
 use crate::state::{Checkpoint, Disk, Failed, Memory, Origin, Store, is_state_key, now_ms};
@@ -54,7 +55,8 @@ pub(super) fn refresh<S: Transformer>(
     })?;
     let records = chunk.end(reached, now).map_err(|reason| failed(number, "written", reason))?;
     *kept = Some(store);
-    if reached.is_some() {
+    if let Some(reached) = reached {
+        w2_a_restore_reaches_the_high_watermark(reached, high);
         let (stream, took_ms) = (&shared.config.name, millis(started));
         let topic = &changelog.topic;
         tracing::info!(%stream, records, from = from.0, took_ms, "task {number} has its state from {topic}/{number}");

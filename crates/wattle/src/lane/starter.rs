@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 
 use super::Lane;
+use super::commit::Outcome;
 use super::fence::{Opening, Queues, earliest, open};
 use super::restore::{Kept, refresh, refuse_state_without_positions};
 use crate::config::StartFrom;
@@ -86,7 +87,7 @@ impl<S: Transformer> Lane<S> {
     }
 
     fn read_reports(&mut self) -> Result<(), Error> {
-        let mut first = Vec::new();
+        let (mut first, mut unsigned) = (Vec::new(), Vec::new());
         while let Ok(Report { tasks, wait, found, kept }) = self.reports.1.try_recv() {
             let first_task = tasks[0].0;
             if let Some(index) = self.starters.iter().position(|starter| starter.tasks.contains(&first_task)) {
@@ -103,6 +104,9 @@ impl<S: Transformer> Lane<S> {
                     && self.shared.assignment.is_current(number, incarnation);
                 match found {
                     Found::Ready(positions, queues) if awaited => {
+                        if !wait.signed {
+                            unsigned.extend(task.partitions.iter().cloned().zip(positions.iter().copied()));
+                        }
                         self.begun(number, &positions, queues, None, wait.started);
                     }
                     Found::First(positions) if awaited => first.extend(positions),
@@ -116,7 +120,24 @@ impl<S: Transformer> Lane<S> {
             // Whatever becomes of it: the next starters look.
             self.commit(&first)?;
         }
-        Ok(())
+        self.sign(unsigned)
+    }
+
+    /// Commits where tasks begin, so that their positions carry our name before a transaction with records holds them open: a successor that waits
+    /// for it reads there whose it is. Without, one that dies in its first transaction would be waited for until the timeout.
+    fn sign(&mut self, mut positions: Vec<(TopicPartition, Position)>) -> Result<(), Error> {
+        loop {
+            self.suspend_lost();
+            positions.retain(|((_, number), _)| self.tasks[number].lifecycle() == Lifecycle::Running);
+            if positions.is_empty() {
+                return Ok(());
+            }
+            self.output.clear();
+            // Where one of the tasks is gone, the others are still to be signed; where they start again, they ask again.
+            if self.commit(&positions)? != Outcome::Dropped {
+                return Ok(());
+            }
+        }
     }
 
     fn send_starter(&mut self, tasks: &[i32]) -> Result<(), Error> {

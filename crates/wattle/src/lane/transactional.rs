@@ -10,6 +10,7 @@ use super::reaction::Patience;
 use super::{Committer, Lane};
 use crate::config::Delivery;
 use crate::error::Error;
+use crate::invariant::w1_nothing_is_produced_before_the_fence;
 use crate::kafka::{self, Batch, Failure, Position, TopicPartition};
 use crate::stage::{Output, StageError, Transformer};
 use crate::state::Ends;
@@ -150,7 +151,7 @@ impl SinkState {
     }
 
     fn sink(&mut self) -> &mut dyn TransactionalSink {
-        &mut **self.sink.as_mut().expect("W1: nothing is written before the fence")
+        w1_nothing_is_produced_before_the_fence(self.sink.as_deref_mut())
     }
 
     pub(super) fn patience(&self) -> Duration {

@@ -17,6 +17,7 @@ use super::failure::{dead_letter, failed_record, printable_key, timer_failed, un
 use super::item::{Bucket, Ended, Item, NO_RECORD, Work};
 use super::process::{Done, Firing, Processing};
 use crate::error::Error;
+use crate::invariant::w6_records_of_a_key_run_serially;
 use crate::kafka::{Batch, Record, Refused};
 use crate::stage::{Invalid, Mark, Next, OnInvalid, Output, Part, SetTimer, StageError, Transformer};
 use crate::state::{Due, TaskStates, timer_time};
@@ -185,6 +186,8 @@ impl<'r, S: Transformer, F: Future<Output = Ended>, M: Fn(Work<'r>, Box<Output>)
 
     /// Calls the stage. Returns whether the item is through; otherwise it waits.
     fn call(&mut self, mut item: Item<'r>) -> Result<bool, Error> {
+        let running = self.waiting.iter().map(|waiting| waiting.item.place());
+        w6_records_of_a_key_run_serially(&item.place(), running);
         loop {
             let mut out = self.take(item.segment);
             out.begin_record(item.index, &item.record);

@@ -73,6 +73,11 @@ impl<'r> Item<'r> {
         Ok(())
     }
 
+    /// The task, and the key of its state.
+    pub(super) fn place(&self) -> (i32, Option<&[u8]>) {
+        (self.record.partition, self.key.as_deref())
+    }
+
     pub(super) fn bucket(&self) -> Bucket {
         (self.record.partition, self.key.as_deref().map(Into::into))
     }

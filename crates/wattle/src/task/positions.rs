@@ -46,12 +46,14 @@ pub(crate) struct Wait {
     pub(crate) started: Instant,
     /// Questions so far.
     pub(crate) asked: usize,
+    /// Whether the positions of the last answer carry our name: see `worker/orphan.rs`.
+    pub(crate) signed: bool,
     reminded: Option<Instant>,
 }
 
 impl Wait {
     pub(crate) fn begin() -> Self {
-        Wait { started: Instant::now(), asked: 0, reminded: None }
+        Wait { started: Instant::now(), asked: 0, signed: false, reminded: None }
     }
 
     /// Asks once; `None` if a transaction holds one of the positions open, or the coordinator does not answer in time.
@@ -65,7 +67,8 @@ impl Wait {
         let patience = if self.asked == 0 { FIRST_ASK } else { ASK };
         self.asked += 1;
         match shared.consumer.committed(partitions, patience) {
-            Ok(positions) => {
+            Ok((positions, holders)) => {
+                self.signed = shared.has_signed(partitions, &holders);
                 if self.reminded.is_some() {
                     let waited_s = self.started.elapsed().as_secs();
                     tracing::info!(%stream, waited_s, "{task} has the committed positions");

@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::stop::Stop;
+use crate::invariant::w5_no_permit_outlives_a_revocation;
 
 /// One stay of a task with this process. What belongs to an older one is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +119,7 @@ impl Assignment {
         let before = state.committing.len();
         state.committing.retain(|_, committing| !affected(committing));
         let left = before - state.committing.len();
+        w5_no_permit_outlives_a_revocation(&tasks, state.committing.values().flatten());
         (tasks, left)
     }
 }

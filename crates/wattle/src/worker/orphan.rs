@@ -1,5 +1,6 @@
 //! Ends what dead workers have left open. In scope `worker` the transactional id of a dead process is nobody's, so that its open
-//! transaction would hold the positions in it until its timeout. Every position that we commit names its [`Holder`].
+//! transaction would hold the positions in it until its timeout. Every position that we commit names its [`Holder`], and a lane commits the positions of a
+//! task before the first record of it (`lane/starter.rs`), so that whoever holds a position open has left its name there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

@@ -2,6 +2,7 @@
 
 use super::shared::Shared;
 use crate::config::{Delivery, TransactionScope};
+use crate::kafka::{Holder, TopicPartition};
 
 /// In scope `worker`, so many partition numbers in a row share a lane. Within a transaction a client writes each partition by a request of
 /// its own, and a broker answers the requests of one connection in turn, which takes as long as several hundred records: over more partitions
@@ -52,6 +53,25 @@ impl<S> Shared<S> {
             }
             _ => None,
         }
+    }
+
+    /// What the positions of a task say of who commits them; `None` where there are no transactions, or they cannot say it.
+    fn holder(&self, task: i32) -> Option<Holder> {
+        let holder = Holder {
+            transactional_id: self.transactional_id(self.lane_of(task))?,
+            client_id: self.client_id.clone(),
+            instance_id: self.config.group_instance_id.clone(),
+        };
+        holder.is_told().then_some(holder)
+    }
+
+    /// Whether the last positions of these partitions carry our name, as far as they can.
+    pub(crate) fn has_signed(&self, partitions: &[TopicPartition], holders: &[Option<Holder>]) -> bool {
+        let ours = |(_, task): &TopicPartition| self.holder(*task);
+        partitions
+            .iter()
+            .zip(holders)
+            .all(|(place, holder)| ours(place).is_none_or(|ours| holder.as_ref() == Some(&ours)))
     }
 }
 

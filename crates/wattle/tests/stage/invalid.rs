@@ -6,7 +6,7 @@ use serde::Deserialize;
 use wattle::testing::{StageDriver, TestRecord};
 use wattle::{
     Codec, Error, Invalid, Message, Next, Offset, OnInvalid, Output, Part, Position, Record, StageError,
-    StatefulTransformer,
+    StatefulTransformer, transformer,
 };
 
 /// Sums the numbers of each key; decides over what is none by `policy`.
@@ -86,6 +86,22 @@ fn a_skipped_record_commits_its_position_and_is_counted() {
     // Null is no JSON.
     driver.pipe(TestRecord::of("in").key("k").offset(7)).expect("passed over");
     assert_eq!((driver.position("in", 0), driver.take_changes().len(), driver.skipped()), (Some(Position(8)), 1, 4));
+}
+
+/// A pipeline takes the last one. No reader takes the first, so that no two act on different ones.
+#[test]
+fn of_members_with_one_name_a_value_has_the_last_and_a_struct_refuses_them() {
+    let text = r#"{"n":1,"n":2}"#;
+    let mut driver = driver(|_| OnInvalid::Skip);
+    driver.pipe_batch([record("k", text), record("k", r#"{"n":4}"#)]).expect("passed over");
+    assert_eq!((driver.state(0, "k"), driver.skipped()), (Some(4), 1));
+    let mut driver = StageDriver::new(transformer(|record, out| {
+        let value: serde_json::Value = record.json()?;
+        out.send(Message::to("out").key(None::<&[u8]>).json(&value["n"])?);
+        Ok(())
+    }));
+    driver.pipe(record("k", text)).expect("it is JSON");
+    assert_eq!(driver.take_messages()[0].value.as_deref(), Some(&b"2"[..]));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::spec::CsvFormat;
 type Found = Vec<(i64, String)>;
 
 fn input(path: &Path, format: FileFormat, is_followed: bool) -> FileInput {
-    FileInput { name: String::new(), path: path.to_owned(), format, is_followed }
+    FileInput { name: String::new(), path: path.to_owned(), here: crate::yaml::Given::default(), format, is_followed }
 }
 
 fn lines_of(path: &Path) -> FileSource {

@@ -144,7 +144,8 @@ async fn describe(client: &Client, output: &SqlOutput) -> Result<Option<Table>, 
     let failed = |error| failure("read the columns of its table", output, &error);
     // Columns that are computed cannot be written.
     let sql = "SELECT attname::text, atttypid, format_type(atttypid, atttypmod), \
-               CASE WHEN atttypid = 'numeric'::regtype AND atttypmod > 4 THEN (((atttypmod - 4) & 2047) # 1024) - 1024 END FROM pg_attribute \
+               CASE WHEN atttypid = 'numeric'::regtype AND atttypmod > 4 THEN (((atttypmod - 4) & 2047) # 1024) - 1024 END, \
+               attnotnull AND NOT atthasdef AND attidentity = '' FROM pg_attribute \
                WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum";
     let rows = client.query(sql, &[&quoted_path(&output.table)]).await.map_err(failed)?;
     if rows.is_empty() {
@@ -152,6 +153,8 @@ async fn describe(client: &Client, output: &SqlOutput) -> Result<Option<Table>, 
     }
     let found = rows.iter().map(|row| (row.get(0), types::holds(row.get(1), row.get(3)), row.get(2))).collect();
     let table = Table::new(output, found, types::fits).map_err(|error| Failed::Sink(SinkFailure::Fatal(error)))?;
+    let needed: Vec<String> = rows.iter().filter(|row| row.get(4)).map(|row| row.get(0)).collect();
+    table::check_needed(output, &needed).map_err(|error| Failed::Sink(SinkFailure::Fatal(error)))?;
     if table.is_upsert {
         // Only a plan tells whether there is such an index.
         let sql = format!("EXPLAIN {}", table.statement(&table.key, |_| "NULL".to_owned()));
@@ -160,14 +163,68 @@ async fn describe(client: &Client, output: &SqlOutput) -> Result<Option<Table>, 
             None => failed(error),
         })?;
     }
+    // Without declared columns a record may have some of them alone, as the user may have rights.
+    let insert = match output.columns.is_empty() {
+        true => format!("INSERT INTO {} DEFAULT VALUES", quoted_path(&output.table)),
+        false => table.statement(&table.all_columns(), |_| "NULL".to_owned()),
+    };
+    plan_of(client, output, &insert).await?;
     Ok(Some(table))
+}
+
+/// Refuses what cannot be executed: a plan is made only for who may, and of what takes rows.
+async fn plan_of(client: &Client, output: &SqlOutput, statement: &str) -> Result<(), Failed> {
+    client.batch_execute(&format!("EXPLAIN {statement}")).await.map_err(|error| match error.as_db_error() {
+        Some(refused) => Failed::Sink(SinkFailure::Fatal(table::not_writable(output, refused.message()))),
+        None => failure("plan the statement for its rows", output, &error),
+    })
+}
+
+/// Whether the table of positions can be written, or made; and the other one made where it is missing.
+async fn may_keep_positions(client: &Client, output: &SqlOutput) -> Result<(), Failed> {
+    let failed = |error| failure("look at its table of positions", output, &error);
+    let positions = quoted_path(&output.positions_table);
+    let unfit = |text: String| Failed::Sink(SinkFailure::Fatal(Error::Unfit { text }));
+    for (name, is_made) in [(&positions, true), (&quoted_path(&output.table), output.create_table)] {
+        let schema = name.rsplit_once('.').map_or("", |(schema, _)| schema);
+        // A name without a schema is made in the first one of the search path.
+        let sql = "SELECT to_regclass($1) IS NULL, has_schema_privilege(CASE WHEN $2 = '' THEN current_schema()::text ELSE to_regnamespace(nullif($2, ''))::text END, 'CREATE')";
+        let row = client.query_one(sql, &[name, &schema]).await.map_err(failed)?;
+        let may_make: Option<bool> = row.get(1);
+        if row.get(0) && is_made && may_make != Some(true) {
+            return Err(unfit(format!(
+                "the table {name} of {} is not there, and the user may not create it: create it, or give the right CREATE on its schema",
+                output.database_name()
+            )));
+        }
+        if row.get(0) || *name != positions {
+            continue;
+        }
+        let sql = format!(
+            "EXPLAIN INSERT INTO {positions} AS p (id, topic, \"partition\", epoch) VALUES (NULL, NULL, NULL, 1) \
+             ON CONFLICT (id, topic, \"partition\") DO UPDATE SET epoch = p.epoch + 1, \"position\" = NULL RETURNING epoch, \"position\""
+        );
+        client.batch_execute(&sql).await.map_err(|error| match error.as_db_error() {
+            Some(refused) => unfit(format!(
+                "the table of positions {positions} of {} cannot be used: {}; the user needs SELECT, INSERT and UPDATE",
+                output.database_name(),
+                refused.message()
+            )),
+            None => failed(error),
+        })?;
+    }
+    Ok(())
 }
 
 impl Database for Postgres {
     fn look(&mut self) -> Result<Option<Table>, SinkFailure> {
         let Postgres { target, config, runtime, name, .. } = self;
         let output = &target.output;
-        let look = async { describe(&set_up(config, output, name).await?, output).await };
+        let look = async {
+            let client = set_up(config, output, name).await?;
+            may_keep_positions(&client, output).await?;
+            describe(&client, output).await
+        };
         runtime.block_on(bounded(2 * CONNECT, look)).map_err(Failed::into_sink)
     }
 

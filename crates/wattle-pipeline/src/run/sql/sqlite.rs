@@ -82,14 +82,16 @@ impl Sqlite {
         let failed = |error| self.failure("read the columns of its table", &error);
         let (schema, name) = output.table.split_once('.').unwrap_or(("main", &output.table));
         let mut columns =
-            connection.prepare("SELECT name, type, hidden FROM pragma_table_xinfo(?1, ?2)").map_err(failed)?;
-        let rows =
-            columns.query_map([name, schema], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).map_err(failed)?;
-        let mut found = Vec::new();
+            connection.prepare("SELECT name, type, hidden, \"notnull\" AND dflt_value IS NULL AND NOT (pk = 1 AND lower(type) = 'integer') FROM pragma_table_xinfo(?1, ?2)").map_err(failed)?;
+        let rows = columns
+            .query_map([name, schema], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .map_err(failed)?;
+        let (mut found, mut needed) = (Vec::new(), Vec::new());
         for row in rows {
-            let (name, declared, hidden): (String, String, i64) = row.map_err(failed)?;
+            let (name, declared, hidden, is_needed): (String, String, i64, bool) = row.map_err(failed)?;
             // Others are computed.
             if hidden == 0 {
+                needed.extend(is_needed.then(|| name.clone()));
                 found.push((name, holds(&declared), declared));
             }
         }
@@ -101,6 +103,10 @@ impl Sqlite {
             let prepared = connection.prepare(&table.statement(&table.key, parameter));
             prepared.map_err(|error| SinkFailure::Fatal(table::no_key(output, &error.to_string())))?;
         }
+        table::check_needed(output, &needed).map_err(SinkFailure::Fatal)?;
+        // A view takes no rows.
+        let prepared = connection.prepare(&table.statement(&table.all_columns(), parameter));
+        prepared.map_err(|error| SinkFailure::Fatal(table::not_writable(output, &error.to_string())))?;
         Ok(Some(table))
     }
 

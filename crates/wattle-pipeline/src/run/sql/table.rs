@@ -98,6 +98,11 @@ impl Table {
         Ok(Table { name: name.clone(), columns, takes_all_members: output.columns.is_empty(), is_upsert, key })
     }
 
+    /// Indices of all columns.
+    pub(super) fn all_columns(&self) -> Vec<u16> {
+        (0..).zip(&self.columns).map(|(index, _)| index).collect()
+    }
+
     /// The statement that writes a row with these columns. `parameter`: how the database calls the parameter of this number, from 1.
     pub(super) fn statement(&self, columns: &[u16], parameter: impl Fn(usize) -> String) -> String {
         let name = |index: &u16| quoted(&self.columns[usize::from(*index)].name);
@@ -145,6 +150,31 @@ pub(super) fn quoted(name: &str) -> String {
 /// Of a name that may have its schema before it.
 pub(super) fn quoted_path(name: &str) -> String {
     name.split('.').map(quoted).collect::<Vec<_>>().join(".")
+}
+
+/// Says that rows cannot be written as the table is.
+pub(super) fn not_writable(output: &SqlOutput, reason: &str) -> Error {
+    let text = format!(
+        "rows cannot be written to the table {} of {}: {reason}. It has to be a table whose columns the user may write",
+        output.table,
+        output.database_name()
+    );
+    Error::Unfit { text }
+}
+
+/// Refuses columns that need a value and would never get one. `needed`: those without a default that take no null.
+pub(super) fn check_needed(output: &SqlOutput, needed: &[String]) -> Result<(), Error> {
+    let written = |name: &String| output.columns.iter().any(|column| column.name == *name);
+    let never: Vec<_> = needed.iter().filter(|name| !written(name)).map(String::as_str).collect();
+    if output.columns.is_empty() || never.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "the table {} needs a value for {}, which the output does not write: add it to columns, or give the column a default",
+        output.table,
+        never.join(", ")
+    );
+    Err(Error::Unfit { text })
 }
 
 /// Says that a table is missing.

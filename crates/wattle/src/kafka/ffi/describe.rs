@@ -34,6 +34,22 @@ pub(crate) struct Member {
     pub(crate) partitions: Vec<(String, i32)>,
 }
 
+/// Asks for the brokers of the cluster, which any of them answers, and about no topic.
+pub(crate) fn answers(client: Handle, timeout: Duration) -> Result<(), Error> {
+    let mut metadata = ptr::null();
+    // SAFETY: the client is alive over the call; what it hands out is destroyed once.
+    unsafe {
+        let code = sys::rd_kafka_metadata(client, 0, ptr::null_mut(), &raw mut metadata, millis(timeout));
+        if !metadata.is_null() {
+            sys::rd_kafka_metadata_destroy(metadata);
+        }
+        match Code::from(code) {
+            Code::NoError => Ok(()),
+            code => Err(Error::of(code)),
+        }
+    }
+}
+
 /// The ids of topics: a topic that is deleted and made again has another one. A topic that is not there is left out.
 pub(crate) fn topic_ids(
     client: Handle,
@@ -55,6 +71,96 @@ pub(crate) fn topic_ids(
         sys::rd_kafka_TopicCollection_destroy(collection);
         ids
     }
+}
+
+/// What a user may do with a topic or a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// To read it; of a group: to be a member.
+    pub read: bool,
+    /// To write to it.
+    pub write: bool,
+}
+
+/// What we may do with topics; those of which the broker does not tell are left out.
+pub(crate) fn topic_rights(
+    client: Handle,
+    topics: &[String],
+    timeout: Duration,
+) -> Result<BTreeMap<String, Rights>, Error> {
+    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_str()).ok()).collect();
+    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    // SAFETY: the client is alive; the collection outlives its use, and is destroyed once; everything is read while the event lives.
+    unsafe {
+        let collection = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+        let rights = ask(
+            client,
+            Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+            (timeout, timeout + Duration::from_secs(1)),
+            |options, queue| {
+                sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1);
+                sys::rd_kafka_DescribeTopics(client, collection, options, queue);
+            },
+            |event| {
+                let mut count = 0;
+                let result = sys::rd_kafka_event_DescribeTopics_result(event);
+                let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+                let right = |index| {
+                    let (topic, mut count) = (*topics.add(index), 0);
+                    let operations = sys::rd_kafka_TopicDescription_authorized_operations(topic, &raw mut count);
+                    Some((text(sys::rd_kafka_TopicDescription_name(topic)), rights(operations, count)?))
+                };
+                Ok((0..count).filter_map(right).collect())
+            },
+        );
+        sys::rd_kafka_TopicCollection_destroy(collection);
+        rights
+    }
+}
+
+/// What we may do with a group; `None` where the broker does not tell, as of one that does not exist.
+pub(crate) fn group_rights(client: Handle, name: &str, timeout: Duration) -> Result<Option<Rights>, Error> {
+    let name = CString::new(name).map_err(|_| Error::text("a group's name holds a zero byte"))?;
+    let mut names = [name.as_ptr()];
+    // SAFETY: the client and the name are alive over the call; everything is read while the event lives.
+    unsafe {
+        ask(
+            client,
+            Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
+            (NEVER, timeout),
+            |options, queue| {
+                sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1);
+                sys::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), 1, options, queue);
+            },
+            |event| {
+                let mut count = 0;
+                let result = sys::rd_kafka_event_DescribeConsumerGroups_result(event);
+                let groups = sys::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
+                if count == 0 || !sys::rd_kafka_ConsumerGroupDescription_error(*groups).is_null() {
+                    return Ok(None);
+                }
+                let operations = sys::rd_kafka_ConsumerGroupDescription_authorized_operations(*groups, &raw mut count);
+                Ok(rights(operations, count))
+            },
+        )
+    }
+}
+
+/// `None` where there are none: the broker has not told.
+///
+/// # Safety
+/// `operations` is null, or `count` of them are there.
+unsafe fn rights(operations: *const sys::rd_kafka_AclOperation_t, count: usize) -> Option<Rights> {
+    use sys::rd_kafka_AclOperation_t::{
+        RD_KAFKA_ACL_OPERATION_ALL as ALL, RD_KAFKA_ACL_OPERATION_READ as READ, RD_KAFKA_ACL_OPERATION_WRITE as WRITE,
+    };
+    if operations.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller says.
+    let operations = unsafe { std::slice::from_raw_parts(operations, count) };
+    let may = |operation| operations.iter().any(|one| *one == operation || *one == ALL);
+    Some(Rights { read: may(READ), write: may(WRITE) })
 }
 
 /// A consumer group. One that does not exist has no members, and so has one whose coordinator is loading it under the classic protocol.

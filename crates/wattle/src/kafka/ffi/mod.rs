@@ -12,7 +12,10 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka_sys as sys;
 
-pub(crate) use describe::{Committed, Group, Member, all_committed, group, topic_ids};
+pub use describe::Rights;
+pub(crate) use describe::{
+    Committed, Group, Member, all_committed, answers, group, group_rights, topic_ids, topic_rights,
+};
 
 use super::error::{Error, Flags};
 
