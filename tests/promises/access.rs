@@ -38,7 +38,7 @@ fn is_named(room: &Room, part: &str, kind: Resource, operation: Operation) {
     if matches!(kind, Resource::Topic) {
         let mut check = room.check(&pipeline);
         assert_eq!(check.wait_exit(PATIENCE), 1, "{part}: {}", check.stderr());
-        assert!(check.says(&["the user may not use", &resource, "(ACL)"]), "{part}: {}", check.stderr());
+        assert!(check.says(&["the user lacks the right (ACL)", &resource]), "{part}: {}", check.stderr());
     }
     let mut process = room.run(&pipeline);
     assert_eq!(process.wait_exit(PATIENCE), 1, "exit code; log: {}", process.stderr());

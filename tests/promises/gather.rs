@@ -1,13 +1,15 @@
 //! Records that are written together (`batch`): what is held is never passed, and where groups end depends on the records alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::time::Duration;
 
 use rdkafka::producer::BaseRecord;
 
 use super::cursor::lines;
 use super::post::metric;
+use super::refused::padded;
 use crate::harness::cluster::Cluster;
 use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::ledger::{Ledger, count, records};
@@ -145,6 +147,47 @@ pub(super) fn a_stop_commits_nothing_that_is_held(room: &Room) {
     group.wait_drained(&[&input], PATIENCE);
     process.stop_cleanly();
     Ledger::of(room.cluster(), &output).assert_exact(0..5);
+}
+
+/// Compressed, only the broker can tell. Three groups each, of which the middle one does not pack.
+pub(super) fn an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic(room: &Room) {
+    let (input, cluster) = (room.topic("in", 1), room.cluster());
+    let path = room.folder().join("input.jsonl");
+    let texts: Vec<_> = (0..30).map(|id| padded(&input, id, if (10..20).contains(&id) { 200 } else { 2 })).collect();
+    fs::write(&path, texts.join("\n")).expect("a file");
+    let producer = confirmed_producer(cluster.address());
+    texts.iter().for_each(|text| send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(text)));
+    finish(&producer);
+    let brokers = format!("brokers: \"{}\"", cluster.address());
+    let mut yaml = "streams:\n".to_owned();
+    let parts = ["task", "worker", "least", "file"].map(|part| {
+        let name = room.name(part);
+        let output = room.topic_with(part, 1, &[("max.message.bytes", "1000")]);
+        let dead = room.topic(&format!("{part}.dead"), 1);
+        let (kafka, keys) = (format!("type: kafka, topics: [{input}], consumer_group: {name}, {brokers}"), format!("transactional_id: {name}"));
+        let (source, delivery) = match part {
+            "task" | "worker" => (kafka, format!("exactly_once: true, {keys}, transaction_scope: {part}, ")),
+            "least" => (kafka, String::new()),
+            _ => (format!("type: file, path: {}", path.display()), format!("exactly_once: true, {keys}, ")),
+        };
+        let batch = "{type: batch, count: 10, interval: 1h, bytes: 100KiB, format: array}";
+        yaml += &format!("  - id: {part}\n    input: {{{source}}}\n    pipeline: {{processors: [{batch}]}}\n    output: {{type: kafka, topic: {output}, ");
+        yaml += &format!("compression: zstd, {delivery}{brokers}}}\n    error_output: {{type: kafka, topic: {dead}}}\n");
+        (part, output, dead)
+    });
+    room.drain(yaml);
+    for (part, output, dead) in &parts {
+        let arrays: Vec<_> = records(cluster, output).iter().map(|record| record.text()).collect();
+        let array = |ids: Range<usize>| format!("[{}]", texts[ids].join(","));
+        let letters = records(cluster, dead);
+        let first = if *part == "file" { "11" } else { "10" };
+        assert_eq!(letters.iter().map(|letter| letter.text()).collect::<Vec<_>>(), [array(10..20)], "{part}");
+        assert_eq!(letters[0].header("wattle.group.first_offset").as_deref(), Some(first), "{part}");
+        // At least once what was written with it is written again.
+        let unique: BTreeSet<_> = arrays.iter().cloned().collect();
+        assert_eq!(unique, BTreeSet::from([array(0..10), array(20..30)]), "{part}");
+        assert!(arrays.len() == 2 || *part == "least", "{part}: {}", arrays.len());
+    }
 }
 
 /// The cursor is at the end of a group, and the last group ends with the file.

@@ -90,12 +90,16 @@ promises! {
         a_record_that_cannot_be_processed_stops_its_stream_and_is_named,
         a_record_that_cannot_be_processed_moves_to_the_error_topic,
         a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic,
+        many_records_that_are_too_large_move_aside_one_after_another_over_a_kill,
+        records_that_are_too_large_hardly_repeat_others_at_least_once (task only: "at least once has no transaction"),
+        small_records_that_are_too_large_together_are_written (plain only: "the promise chooses the scopes"),
         a_stream_that_fails_ends_the_process;
     gather (each scope):
         groups_of_records_do_not_depend_on_how_batches_were_cut_over_kills,
         a_group_that_is_not_full_is_written_when_its_time_is_over,
         a_stop_commits_nothing_that_is_held (task only: "the scope has no part in it"),
-        groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills (plain only: "a file has no scope");
+        groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills (plain only: "a file has no scope"),
+        an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic (plain only: "the promise chooses the scopes");
     routing (each scope):
         a_record_and_its_ways_are_one_transaction_over_kills,
         a_topic_that_is_not_listed_is_refused_with_the_record;

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use rdkafka::producer::BaseRecord;
 
-use crate::harness::cluster::Isolation::ReadCommitted;
+use crate::harness::cluster::Isolation::{ReadCommitted, ReadUncommitted};
 use crate::harness::ledger::{Ledger, count, records};
 use crate::harness::load::{confirmed_producer, finish, send, value};
+use crate::harness::mode::Scope;
+use crate::harness::pipeline::Pipeline;
 use crate::harness::room::Room;
-use crate::harness::wait::PATIENCE;
+use crate::harness::wait::{PATIENCE, wait_until};
 
 /// Records 0 to 10, of which the fifth is too large for the output.
 fn large_record_in(room: &Room) -> (String, String) {
@@ -16,17 +18,21 @@ fn large_record_in(room: &Room) -> (String, String) {
     let output = room.topic_with("out", 1, &[("max.message.bytes", "1000")]);
     let producer = confirmed_producer(&room.broker().address());
     for id in 0..11 {
-        let text = value(&input, 0, id);
-        let text = if id == 4 { text.replace('}', &format!(r#","pad":"{}"}}"#, noise(5000))) } else { text };
+        let text = if id == 4 { padded(&input, id, 5000) } else { value(&input, 0, id) };
         send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(&text));
     }
     finish(&producer);
     (input, output)
 }
 
+/// A record with so many bytes more that hardly pack.
+pub(super) fn padded(input: &str, id: u64, length: usize) -> String {
+    value(input, 0, id).replace('}', &format!(r#","pad":"{}"}}"#, noise(id, length)))
+}
+
 /// Text that hardly packs.
-fn noise(length: usize) -> String {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+fn noise(id: u64, length: usize) -> String {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64.wrapping_mul(id + 1);
     let next = || {
         state ^= state << 13;
         state ^= state >> 7;
@@ -115,10 +121,10 @@ pub(super) fn a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic(
     let input = room.topic("in", 1);
     let producer = confirmed_producer(&room.broker().address());
     let texts: Vec<_> = (0..11)
-        .map(|id| match (id, value(&input, 0, id)) {
-            (4, text) => text.replace('}', &format!(r#","pad":"{}"}}"#, noise(2500))),
-            (7, text) => text.replace('}', &format!(r#","pad":"{}"}}"#, noise(9000))),
-            (_, text) => text,
+        .map(|id| match id {
+            4 => padded(&input, id, 2500),
+            7 => padded(&input, id, 9000),
+            _ => value(&input, 0, id),
         })
         .collect();
     for text in &texts {
@@ -133,8 +139,7 @@ pub(super) fn a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic(
         if !is_exact {
             pipeline = pipeline.at_least_once();
         }
-        let yaml = pipeline.to_string().replace("\n      client: {}\n", &format!("\n      client: {{}}\n      {keys}\n"));
-        room.drain(yaml);
+        room.drain(with_keys(&pipeline, keys));
         let fit = (0..11).filter(|id| ![4, 7].contains(id)).collect();
         Ledger::of(room.cluster(), &output).assert_once(&fit, &BTreeSet::new());
         let letters = records(room.cluster(), &dead);
@@ -148,6 +153,90 @@ pub(super) fn a_record_that_is_too_large_for_its_topic_moves_to_the_error_topic(
             assert!(header(index, "wattle.error").contains("1000 (max.message.bytes)"), "{letters:?}");
         }
     }
+}
+
+/// With more keys of its output.
+fn with_keys(pipeline: &Pipeline, keys: &str) -> String {
+    pipeline.to_string().replace("\n      topic: ", &format!("\n      {keys}\n      topic: "))
+}
+
+/// Every third record is too large, which only the broker can tell of what is compressed, and it tells of one in a transaction.
+fn many_large_records_in(room: &Room) -> (Pipeline, u64, BTreeSet<u64>) {
+    let total = room.number(120, 900);
+    let input = room.topic("in", 1);
+    let (output, dead) = (room.topic_with("out", 1, &[("max.message.bytes", "1000")]), room.topic("dead", 1));
+    let producer = confirmed_producer(&room.broker().address());
+    for id in 0..total {
+        let text = if id % 3 == 2 { padded(&input, id, 3000) } else { value(&input, 0, id) };
+        send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(&text));
+    }
+    finish(&producer);
+    let mut pipeline = room.copy(&[&input], &output);
+    (pipeline.error_output, pipeline.group_instance_id) = (Some(dead), Some("0".to_owned()));
+    (pipeline, total, (0..total).filter(|id| id % 3 != 2).collect())
+}
+
+/// What is before one is committed, so that a process that is killed again and again comes to the end too.
+pub(super) fn many_records_that_are_too_large_move_aside_one_after_another_over_a_kill(room: &Room) {
+    let (pipeline, total, fit) = many_large_records_in(room);
+    let (input, group) = (&pipeline.topics[0], room.cluster().group(&room.group()));
+    let yaml = with_keys(&pipeline, "compression: zstd");
+    let mut process = room.run(&yaml);
+    wait_until("it moves on", PATIENCE, || group.progress(&[input]) > 0);
+    assert!(process.kill());
+    let before = group.progress(&[input]).unsigned_abs();
+    assert!(before < total, "it was killed in the middle");
+    room.drain(&yaml);
+    Ledger::of(room.cluster(), &pipeline.topic).assert_once(&fit, &BTreeSet::new());
+    let letters = records(room.cluster(), pipeline.error_output.as_deref().expect("set"));
+    let offsets: Vec<_> = letters.iter().map(|letter| letter.header("wattle.offset").unwrap_or_default()).collect();
+    let expected: Vec<_> = (0..total).filter(|id| !fit.contains(id)).map(|id| id.to_string()).collect();
+    assert_eq!(offsets, expected);
+    eprintln!("{} of {total} records were too large; killed behind {before}", offsets.len());
+}
+
+/// Without a transaction all of them are found at once.
+pub(super) fn records_that_are_too_large_hardly_repeat_others_at_least_once(room: &Room) {
+    let (pipeline, total, fit) = many_large_records_in(room);
+    let pipeline = pipeline.at_least_once();
+    room.drain(with_keys(&pipeline, "compression: zstd"));
+    let written = count(room.cluster(), &pipeline.topic, ReadCommitted);
+    assert!(Ledger::of(room.cluster(), &pipeline.topic).has(&fit));
+    assert!(written <= 3 * fit.len() as u64, "{written} instead of {}", fit.len());
+    let letters = count(room.cluster(), pipeline.error_output.as_deref().expect("set"), ReadCommitted);
+    assert!(letters >= total - fit.len() as u64);
+    eprintln!("{written} records for {}, {letters} dead letters for {}", fit.len(), total - fit.len() as u64);
+}
+
+/// A broker judges record batches, and each record is small: whoever compresses, Wattle or the broker, and also where batches are asked for that are larger.
+pub(super) fn small_records_that_are_too_large_together_are_written(room: &Room) {
+    let input = room.topic("in", 1);
+    let producer = confirmed_producer(&room.broker().address());
+    for id in 0..2000 {
+        let text = padded(&input, id, 100);
+        send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(&text));
+    }
+    finish(&producer);
+    let ways = [("plain", "none", "producer"), ("packed", "zstd", "producer"), ("anew", "none", "gzip"), ("unpacked", "lz4", "uncompressed")];
+    let dead = room.topic("dead", 1);
+    let pipelines = ways.map(|(part, compression, settings)| {
+        let settings = [("max.message.bytes", "1000"), ("compression.type", settings)];
+        let (output, name) = (room.topic_with(part, 1, &settings), room.name(part));
+        let mut pipeline = room.copy_at(&room.broker().address(), &name, &[&input], &output);
+        pipeline = match part {
+            "plain" => pipeline.at_least_once(),
+            "packed" => pipeline.scope(Scope::Worker),
+            _ => pipeline,
+        };
+        (pipeline.error_output, pipeline.producer) = (Some(dead.clone()), "{batch.size: 500000}");
+        (pipeline.topic.clone(), with_keys(&pipeline, &format!("compression: {compression}")).replace("id: copy", &format!("id: {part}")))
+    });
+    let streams = pipelines.iter().map(|(_, yaml)| yaml.strip_prefix("streams:\n").expect("one stream"));
+    room.drain(format!("streams:\n{}", streams.collect::<String>()));
+    for (output, _) in &pipelines {
+        Ledger::of(room.cluster(), output).assert_exact(0..2000);
+    }
+    assert_eq!(count(room.cluster(), &dead, ReadUncommitted), 0);
 }
 
 /// Two streams in one file: the one that fails ends the other one cleanly, and the process with its error.

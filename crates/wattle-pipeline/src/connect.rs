@@ -148,10 +148,7 @@ impl Look {
         }
         problems.extend(rights(cluster, &input.topics, "topics", |rights| rights.read, "Read"));
         if let Ok(Some(Rights { read: false, .. })) = cluster.group_rights(&input.group.value) {
-            let text = format!(
-                "the user may not read as group {0}; give it the right (ACL) Read on the group {0}",
-                input.group.value
-            );
+            let text = format!("the user lacks the right (ACL) Read on the group {}", input.group.value);
             problems.push(("consumer_group", text));
         }
         self.facts.push((stream.id().to_owned(), fact));
@@ -280,8 +277,7 @@ fn rights(
     };
     let denied: Vec<_> = found.into_iter().filter(|(_, rights)| !may(*rights)).map(|(topic, _)| topic).collect();
     let list = denied.join(", ");
-    (!denied.is_empty())
-        .then(|| (key, format!("the user may not use {list} so: give it the right (ACL) {right} on it")))
+    (!denied.is_empty()).then(|| (key, format!("the user lacks the right (ACL) {right} on the topic {list}")))
 }
 
 fn some(topics: &[String]) -> String {

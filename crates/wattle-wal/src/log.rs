@@ -62,7 +62,7 @@ impl Log {
         let Recovered { id, segments, covered: (covered, position), file } = recover::recover(&*disk)?;
         let next = segments[segments.len() - 1].base;
         let path = disk.path().display().to_string();
-        tracing::info!(path, %id, segments = segments.len() - 1, covered = position, next, "opened the write-ahead log");
+        tracing::info!(path, %id, segments = segments.len(), covered = position, next, "opened the write-ahead log");
         let shared = Arc::new(Shared::new(disk, options, segments, position));
         let writer = Writer::new(shared.clone(), id, file, next);
         let thread = thread::Builder::new().name("wattle-wal".to_owned()).spawn(move || writer.run());

@@ -129,8 +129,8 @@ pub enum Error {
         text: String,
         /// Outputs that are larger than their topic takes, by their index, each with the reason: with a dead-letter topic what they were made from is put aside.
         oversized: Vec<(usize, String)>,
-        /// Whether a broker had it, so that what was sent with it is not known to be gone.
-        is_sent: bool,
+        /// Where a broker has refused it: it judges outputs of more bytes each by themselves, and may refuse others of those.
+        alone_above: Option<usize>,
     },
     /// An output that is no Kafka topic did not take a record.
     #[error("{text}")]

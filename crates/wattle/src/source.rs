@@ -9,7 +9,7 @@ use crate::kafka::Batch;
 use crate::lane::{RefusedRecord, Sink, TransactionalSink};
 use crate::metrics::Metrics;
 use crate::stage::{Opened, Output, Transformer};
-use crate::task::aside::{Aside, AsideLog, Marks, put_aside};
+use crate::task::aside::{Aside, AsideLog, Care, Marks, put_aside};
 use crate::task::gather::{Bundle, Held};
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::worker::Stop;
@@ -86,9 +86,8 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
     let mut deliver =
         |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
     while_open(name, stage, stop, |stage| {
-        let marks = &mut Marks::new();
-        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, marks, &mut deliver)?;
-        Ok(ended == Ended::AtEnd)
+        let flow = Flow { name, stage, dead_letter_topic, limits, metrics, stop };
+        Ok(flow.pump(source, &mut Marks::new(), &mut Care::default(), &mut deliver)? == Ended::AtEnd)
     })
 }
 
@@ -110,7 +109,7 @@ pub fn run_source_exactly_once<T: Resume + ?Sized, S: Transformer>(
     let name = &config.sink.name;
     while_open(name, stage, stop, |stage| {
         let mut lane = SourceLane::connect(config, metrics)?;
-        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        Flow { name, stage, dead_letter_topic, limits, metrics, stop }.follow(&mut lane, source)
     })
 }
 
@@ -133,42 +132,8 @@ pub fn run_source_into<T: Resume + ?Sized, S: Transformer>(
     let place = (format!("{}:{}", cursor.source, cursor.topic).into(), cursor.partition);
     while_open(name, stage, stop, |stage| {
         let mut lane = SinkLane::new(name, sink, place, metrics);
-        follow(name, &mut lane, source, stage, dead_letter_topic, limits, metrics, stop)
+        Flow { name, stage, dead_letter_topic, limits, metrics, stop }.follow(&mut lane, source)
     })
-}
-
-/// From the cursor that the lane finds to the end of the source, or until `stop`; once more from the cursor where the lane has to start again.
-#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
-fn follow<T: Resume + ?Sized, S: Transformer>(
-    name: &str,
-    lane: &mut impl CursorLane,
-    source: &mut T,
-    stage: &S,
-    dead_letter_topic: Option<&str>,
-    limits: &BatchLimits,
-    metrics: &Metrics,
-    stop: &Stop,
-) -> Result<bool, Error> {
-    let mut marks = Marks::new();
-    let mut before = None;
-    while lane.start(stop)? {
-        // They are counted from the cursor.
-        if before != Some(lane.cursor().map(<[u8]>::to_vec)) {
-            marks = Marks::new();
-        }
-        source.resume(lane.cursor())?;
-        let mut commit = |source: &T, batch: &Batch, output: &mut Output, done| {
-            lane.commit(batch, output, source.cursor(done), stop)
-        };
-        let ended = pump(name, source, stage, dead_letter_topic, limits, metrics, stop, &mut marks, &mut commit)?;
-        before = Some(lane.cursor().map(<[u8]>::to_vec));
-        match ended {
-            Ended::AtEnd => return Ok(true),
-            Ended::Stopped => return Ok(false),
-            Ended::Undelivered => {}
-        }
-    }
-    Ok(false)
 }
 
 /// Longest time for a stage to close.
@@ -186,7 +151,7 @@ fn while_open<S: Transformer>(
     outcome.and_then(|ended| closed.map(|()| ended))
 }
 
-/// Why [`pump`] has returned.
+/// Why [`Flow::pump`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     AtEnd,
@@ -199,88 +164,123 @@ enum Ended {
 /// are done with them. `None`: they are not durable.
 type Deliver<'a, T> = dyn FnMut(&T, &Batch, &mut Output, usize) -> Result<Option<Vec<RefusedRecord>>, Error> + 'a;
 
-/// Fills, processes and delivers, to the end of the source or until it is stopped. `marks` are on records by their number behind what is delivered.
-#[allow(clippy::too_many_arguments, reason = "what a stream is made of")]
-fn pump<T: Source + ?Sized, S: Transformer>(
-    name: &str,
-    source: &mut T,
-    stage: &S,
-    dead_letter_topic: Option<&str>,
-    limits: &BatchLimits,
-    metrics: &Metrics,
-    stop: &Stop,
-    marks: &mut Marks<usize>,
-    deliver: &mut Deliver<'_, T>,
-) -> Result<Ended, Error> {
-    let runtime = process::Runtime::new()?;
-    let processing = Processing { stage, limits, dead_letter_topic, runtime: &runtime, timers: Firing::default() };
-    let topics = source.topics();
-    let mut held = limits.gather.as_ref().map(|gather| Held::of_source(gather, dead_letter_topic, &topics));
-    let mut writer = Writer { name, deliver, metrics, log: AsideLog::default(), last: 0 };
-    // What was processed is worth delivering: a stop takes effect where a batch is cut.
-    let never = Stop::new();
-    let mut batch = Batch::new(topics);
-    let mut output = Output::default();
-    let replays = source.replays();
-    let stopped = || stop.is_stopped() && replays;
-    while !stopped() {
-        batch.clear();
-        let fill = source.fill(&mut batch, limits)?;
-        marks.apply(&mut batch, |_, index| index);
-        let mut from = 0;
-        while from < batch.len() {
-            if stopped() {
-                return Ok(Ended::Stopped);
+/// What a stream is made of, beside its source and where its outputs go.
+struct Flow<'a, S> {
+    name: &'a str,
+    stage: &'a S,
+    dead_letter_topic: Option<&'a str>,
+    limits: &'a BatchLimits,
+    metrics: &'a Metrics,
+    stop: &'a Stop,
+}
+
+impl<S: Transformer> Flow<'_, S> {
+    /// From the cursor that the lane finds to the end of the source, or until it is stopped; once more from the cursor where the lane has to start again.
+    fn follow<T: Resume + ?Sized>(&self, lane: &mut impl CursorLane, source: &mut T) -> Result<bool, Error> {
+        let (mut marks, mut care) = (Marks::new(), Care::default());
+        let mut before = None;
+        while lane.start(self.stop)? {
+            // They are counted from the cursor.
+            if before != Some(lane.cursor().map(<[u8]>::to_vec)) {
+                marks = Marks::new();
             }
-            output.clear();
-            let _open = metrics.open();
-            let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
-            let Done { until, aside, .. } = done.expect("nobody can stop it");
-            let written = if let Some(held) = &mut held {
-                let free = held.take(&batch, from..until, &output, aside);
-                writer.write_groups(source, held, free)?
-            } else {
-                let (records, dead_letters) = (until - from, aside.dead_letters.count);
-                let part = Part { batch: &batch, output: &mut output, aside, records, dead_letters };
-                match writer.write(source, part, until) {
-                    Err(error) if put_aside(&error, &output, &mut batch, dead_letter_topic) => {
-                        tracing::debug!("{name}: runs again with a record put aside: {error}");
-                        marks.keep(&batch, from, |index| index - from);
-                        continue;
-                    }
-                    written => written?,
-                }
+            source.resume(lane.cursor())?;
+            let mut commit = |source: &T, batch: &Batch, output: &mut Output, done| {
+                lane.commit(batch, output, source.cursor(done), self.stop)
             };
-            if !written {
-                return Ok(Ended::Undelivered);
-            }
-            marks.rename(|number: usize| number.checked_sub(until - from));
-            from = until;
-            writer.last = until;
-        }
-        if let Some(held) = &mut held {
-            let at_end = fill == Fill::End && !stop.is_stopped();
-            if at_end {
-                held.end_all()
-            } else {
-                held.end_old(usize::MAX)
-            }
-            if !writer.write_groups(source, held, writer.last)? {
-                return Ok(Ended::Undelivered);
+            let ended = self.pump(source, &mut marks, &mut care, &mut commit)?;
+            before = Some(lane.cursor().map(<[u8]>::to_vec));
+            match ended {
+                Ended::AtEnd => return Ok(true),
+                Ended::Stopped => return Ok(false),
+                Ended::Undelivered => {}
             }
         }
-        match fill {
-            Fill::More => {}
-            Fill::Wait(time) => {
-                if !writer.rest(source, held.as_mut(), time, stop)? {
+        Ok(false)
+    }
+
+    /// Fills, processes and delivers, to the end of the source or until it is stopped. `marks` are on records by their number behind what is delivered.
+    fn pump<T: Source + ?Sized>(
+        &self,
+        source: &mut T,
+        marks: &mut Marks<usize>,
+        care: &mut Care,
+        deliver: &mut Deliver<'_, T>,
+    ) -> Result<Ended, Error> {
+        let &Flow { name, stage, dead_letter_topic, limits, metrics, stop } = self;
+        let runtime = process::Runtime::new()?;
+        let topics = source.topics();
+        let mut held = limits.gather.as_ref().map(|gather| Held::of_source(gather, dead_letter_topic, &topics));
+        let mut writer = Writer { name, deliver, metrics, care, log: AsideLog::default(), last: 0 };
+        // What was processed is worth delivering: a stop takes effect where a batch is cut.
+        let never = Stop::new();
+        let mut batch = Batch::new(topics);
+        let mut output = Output::default();
+        let replays = source.replays();
+        let stopped = || stop.is_stopped() && replays;
+        while !stopped() {
+            batch.clear();
+            let fill = source.fill(&mut batch, limits)?;
+            marks.apply(&mut batch, |_, index| index);
+            let mut from = 0;
+            while from < batch.len() {
+                if stopped() {
+                    return Ok(Ended::Stopped);
+                }
+                output.clear();
+                let _open = metrics.open();
+                let cut_above = writer.care.cut_above(held.is_some());
+                let (runtime, timers) = (&runtime, Firing::default());
+                let processing = Processing { stage, limits, dead_letter_topic, cut_above, runtime, timers };
+                let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
+                let Done { until, aside, .. } = done.expect("nobody can stop it");
+                let written = if let Some(held) = &mut held {
+                    let free = held.take(&batch, from..until, &output, aside);
+                    writer.write_groups(source, held, free)?
+                } else {
+                    let (records, dead_letters) = (until - from, aside.dead_letters.count);
+                    let part = Part { batch: &batch, output: &mut output, aside, records, dead_letters };
+                    match writer.write(source, part, until) {
+                        Err(error) if put_aside(&error, &output, &mut batch, dead_letter_topic) => {
+                            tracing::debug!("{name}: runs again with a record put aside: {error}");
+                            writer.care.learn(&error);
+                            marks.keep(&batch, from, |index| index - from);
+                            continue;
+                        }
+                        written => written?,
+                    }
+                };
+                if !written {
+                    return Ok(Ended::Undelivered);
+                }
+                marks.rename(|number: usize| number.checked_sub(until - from));
+                from = until;
+                writer.last = until;
+            }
+            if let Some(held) = &mut held {
+                let at_end = fill == Fill::End && !stop.is_stopped();
+                if at_end {
+                    held.end_all()
+                } else {
+                    held.end_old(usize::MAX)
+                }
+                if !writer.write_groups(source, held, writer.last)? {
                     return Ok(Ended::Undelivered);
                 }
             }
-            Fill::End if !replays && stop.is_stopped() => break,
-            Fill::End => return Ok(Ended::AtEnd),
+            match fill {
+                Fill::More => {}
+                Fill::Wait(time) => {
+                    if !writer.rest(source, held.as_mut(), time, stop)? {
+                        return Ok(Ended::Undelivered);
+                    }
+                }
+                Fill::End if !replays && stop.is_stopped() => break,
+                Fill::End => return Ok(Ended::AtEnd),
+            }
         }
+        Ok(Ended::Stopped)
     }
-    Ok(Ended::Stopped)
 }
 
 /// The lane of a source, for the metrics.
@@ -291,6 +291,7 @@ struct Writer<'a, T: ?Sized> {
     name: &'a str,
     deliver: &'a mut Deliver<'a, T>,
     metrics: &'a Metrics,
+    care: &'a mut Care,
     log: AsideLog,
     /// How many records the last batch had that had any.
     last: usize,
@@ -316,6 +317,7 @@ impl<T: Source + ?Sized> Writer<'_, T> {
         self.metrics.batch(records, messages - withdrawn, dead_letters + letters, started.elapsed());
         self.metrics.skipped(aside.skipped.count);
         self.log.note(self.name, aside);
+        self.care.committed();
         source.delivered(until)?;
         Ok(true)
     }
@@ -332,7 +334,7 @@ impl<T: Source + ?Sized> Writer<'_, T> {
             let (aside, dead_letters) = (held.aside.clone(), held.dead_letters());
             let Bundle { batch, output } = &mut held.ready;
             match self.write(source, Part { batch, output, aside, records, dead_letters }, until) {
-                Err(error) if held.put_aside(&error) => {}
+                Err(error) if held.put_aside(&error) => self.care.learn(&error),
                 written => {
                     held.committed();
                     return written;

@@ -240,6 +240,22 @@ mod tests {
         assert_answer(&ask(&server, &chunked), "413", "the body is longer than 10 bytes");
     }
 
+    /// Which of the two lengths is meant is not known to who has passed the request on: so nothing behind its body is a request.
+    #[test]
+    fn a_request_with_two_lengths_ends_its_connection() {
+        let server = start(Limits::default(), Arc::default());
+        let lengths =
+            ["Content-Length: 4\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 4"];
+        for lengths in lengths {
+            let head = format!("POST / HTTP/1.1\r\n{lengths}\r\n\r\n");
+            let answers = ask(&server, &format!("{head}0\r\n\r\nGET /health HTTP/1.1\r\n\r\n"));
+            assert_answer(&answers, "200", "0 bytes");
+            assert_eq!(answers.matches("HTTP/1.1").count(), 1, "{answers}");
+        }
+        let wrong = "POST / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n{}{}{}";
+        assert!(ask(&server, wrong).starts_with("HTTP/1.1 400"));
+    }
+
     #[test]
     fn who_is_slow_is_not_waited_for() {
         // What is to come is there in time on a busy machine too.

@@ -122,9 +122,17 @@ impl<'a> Incoming<'a> {
     /// Reads one whole packet, whose head has this length.
     pub(crate) fn read(packet: &'a [u8], head: usize) -> Read<Self> {
         let (first, mut rest) = (packet[0], Rest(&packet[head..]));
+        // What the low bits have to be, where they are no flags of a message.
+        let reserved = if first >> 4 == 6 { 2 } else { 0 };
+        if first >> 4 != 3 && first & 15 != reserved {
+            return Err(Malformed);
+        }
         Ok(match first >> 4 {
             2 => {
                 let (flags, reason) = (rest.u8()?, rest.u8()?);
+                if flags > 1 {
+                    return Err(Malformed);
+                }
                 let (mut session_expiry, mut keep_alive, mut text) = (None, None, None);
                 // An answer in the form of MQTT 3 has none.
                 rest.properties(|id, value| match (id, value) {
@@ -136,9 +144,11 @@ impl<'a> Incoming<'a> {
                 Incoming::ConnAck { resumed: flags & 1 == 1, reason, session_expiry, keep_alive, text }
             }
             3 => Incoming::Publish(publish(first, rest)?),
-            6 => Incoming::PubRel { id: rest.u16()? },
+            6 => Incoming::PubRel { id: rest.id()? },
             9 => {
-                rest.u16()?;
+                if rest.id()? != SUBSCRIPTION {
+                    return Err(Malformed);
+                }
                 let text = rest.reason_text()?;
                 Incoming::SubAck { reasons: rest.0, text }
             }
@@ -155,8 +165,8 @@ impl<'a> Incoming<'a> {
 fn publish(first: u8, mut rest: Rest<'_>) -> Read<Publish<'_>> {
     let (dup, qos, retain) = (first & 8 != 0, first >> 1 & 3, first & 1 != 0);
     let topic = rest.text()?;
-    let id = if qos == 0 { 0 } else { rest.u16()? };
-    if qos == 3 || (qos > 0 && id == 0) || topic.is_empty() {
+    let id = if qos == 0 { 0 } else { rest.id()? };
+    if qos == 3 || (qos == 0 && dup) || topic.is_empty() || topic.contains(['+', '#']) {
         return Err(Malformed);
     }
     let (mut content_type, mut response_topic, mut correlation_data, mut user) = (None, None, None, Vec::new());
@@ -267,6 +277,11 @@ impl<'a> Rest<'a> {
         self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
+    /// The number of a packet, which is never 0.
+    fn id(&mut self) -> Read<u16> {
+        self.u16().and_then(|id| if id == 0 { Err(Malformed) } else { Ok(id) })
+    }
+
     fn u32(&mut self) -> Read<u32> {
         self.take(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
@@ -289,8 +304,10 @@ impl<'a> Rest<'a> {
         self.take(length.into())
     }
 
+    /// Other control characters than a zero are allowed.
     fn text(&mut self) -> Read<&'a str> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+        let text = std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)?;
+        if text.contains('\0') { Err(Malformed) } else { Ok(text) }
     }
 
     /// Gives each property to `each`. None at all stand for an empty list.
@@ -389,7 +406,17 @@ mod tests {
             // Cut within the payload it is another message.
             assert_eq!(read(&shorter).is_err(), head < 26, "{head}");
         }
-        let wrong: [&[u8]; 6] = [
+        let wrong: [&[u8]; 14] = [
+            // A wildcard and a zero in a topic, a repetition of QoS 0.
+            b"\x30\x04\0\x01#\0",
+            b"\x30\x04\0\x01\0\0",
+            b"\x38\x04\0\x01x\0",
+            // Low bits, numbers and flags that cannot be.
+            b"\x60\x02\0\x09",
+            b"\x62\x02\0\0",
+            b"\x21\x03\0\0\0",
+            b"\x20\x03\x02\0\0",
+            b"\x90\x04\0\x02\0\x01",
             b"\x36\x06\0\x01x\0\x01\0",
             b"\x32\x06\0\x01x\0\0\0",
             b"\x30\x04\0\x01\xff\0",
@@ -403,6 +430,51 @@ mod tests {
         assert_eq!(frame(b"\x30\xff\xff\xff"), Ok(None));
         assert_eq!(frame(b"\x30\xff\xff\xff\xff"), Err(Malformed));
         assert_eq!(frame(b"\x30\xff\xff\xff\x7f"), Ok(Some((5, 5 + 268_435_455))));
+    }
+
+    /// Packets with bytes changed, taken out, and put in at random.
+    #[test]
+    fn whatever_comes_is_refused_or_is_a_message_as_it_may_be() {
+        let packets: [&[u8]; 6] = [
+            MESSAGE,
+            b"\x30\x05\0\x01x\0!",
+            b"\x20\x10\0\x87\x0d\x11\0\0\0\x05\x13\0\x09\x1f\0\x02no",
+            b"\x90\x05\0\x01\0\x01\x87",
+            b"\x62\x03\0\x09\x92",
+            b"\xe0\x06\x8b\x04\x1f\0\x01x",
+        ];
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut random = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below as u64) as usize
+        };
+        let (mut messages, mut refused) = (0, 0);
+        for round in 0..200_000 {
+            let mut packet = packets[round % packets.len()].to_vec();
+            for _ in 0..=random(3) {
+                let at = random(packet.len());
+                match random(4) {
+                    0 => drop(packet.remove(at)),
+                    1 => packet.insert(at, random(256) as u8),
+                    _ => packet[at] = random(256) as u8,
+                }
+            }
+            match read(&packet) {
+                Ok(Incoming::Publish(message)) => {
+                    let texts = message.user.iter().flat_map(|(name, value)| [*name, *value]);
+                    let mut texts = texts.chain(message.content_type).chain(message.response_topic);
+                    assert!(message.qos <= 2 && (message.id != 0) == (message.qos > 0), "{packet:?}");
+                    assert!(!message.topic.is_empty() && !message.topic.contains(['\0', '+', '#']), "{packet:?}");
+                    assert!(!texts.any(|text| text.contains('\0')), "{packet:?}");
+                    messages += 1;
+                }
+                Ok(_) => {}
+                Err(Malformed) => refused += 1,
+            }
+        }
+        assert!(messages > 5_000 && refused > 10_000, "{messages} {refused}");
     }
 
     #[test]

@@ -76,8 +76,10 @@ impl<F> Session<F> {
             return Arrival::Safe(Answer::PubRec(id));
         }
         let is_known = publish.qos > 0 && publish.dup;
-        let earlier = self.waiting.iter_mut().find(|taken| !taken.here && taken.message == Some((id, print)));
-        if let (true, Some(taken)) = (is_known, earlier) {
+        // On one connection a number is in use until it is acknowledged, so that not even the mark of a repetition is needed to know one of QoS 2.
+        let is_same =
+            |taken: &Taken<F>| taken.message == Some((id, print)) && (is_known || (taken.here && publish.qos == 2));
+        if let Some(taken) = self.waiting.iter_mut().find(|taken| is_same(taken)) {
             taken.here = true;
             return Arrival::Waits;
         }
@@ -185,6 +187,16 @@ mod tests {
         assert_eq!(session.arrived(&again(&second)), Arrival::Waits);
         assert_eq!(session.is_safe(), Some(Answer::PubAck(2)));
         assert_eq!(session.arrived(&again(&second)), Arrival::New, "acknowledged: nobody knows whether it is the same");
+    }
+
+    #[test]
+    fn what_comes_again_over_its_own_connection_is_taken_once_and_acknowledged_once() {
+        for first in [message(1, 2, b"a"), message(1, 1, b"a")] {
+            let mut session = with(&[&first]);
+            assert_eq!(session.arrived(&again(&first)), Arrival::Waits);
+            assert_eq!(session.arrived(&first) == Arrival::Waits, first.qos == 2, "its number is in use");
+            assert_eq!((session.is_safe().is_some(), session.is_safe()), (true, None));
+        }
     }
 
     #[test]

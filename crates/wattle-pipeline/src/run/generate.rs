@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use wattle::{Batch, BatchLimits, Error, Fill, Resume, Source};
 
 use super::file::record;
+use super::unreadable;
 use crate::spec::GenerateInput;
 
 pub(super) struct GenerateSource {
@@ -28,11 +29,7 @@ impl Made {
     /// Reads what [`Made::encode`] wrote for this kind of source.
     pub(super) fn decode(cursor: &[u8], source: &str) -> Result<Self, Error> {
         let made: Option<Made> = serde_json::from_slice(cursor).ok();
-        made.filter(|made| made.version == VERSION).ok_or_else(|| Error::Cursor {
-            text: format!(
-                "the cursor of {source} cannot be read: it is none of version {VERSION}. Use the version of wattle that wrote it, or a newer one"
-            ),
-        })
+        made.filter(|made| made.version == VERSION).ok_or_else(|| unreadable(source, VERSION))
     }
 
     pub(super) fn encode(records: u64) -> Vec<u8> {

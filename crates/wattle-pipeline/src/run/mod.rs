@@ -258,3 +258,11 @@ impl StreamHandle {
         Some(lag)
     }
 }
+
+/// A cursor that another version of Wattle has written.
+fn unreadable(of: &str, version: u32) -> Error {
+    let text = format!(
+        "the cursor of {of} cannot be read: it is none of version {version}. Use the version of wattle that wrote it, or a newer one"
+    );
+    Error::Cursor { text }
+}

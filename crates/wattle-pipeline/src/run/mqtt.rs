@@ -116,6 +116,8 @@ struct Connection {
     keep_alive: Duration,
     heard: Instant,
     ping: Instant,
+    /// It has let us in.
+    welcome: bool,
     held: Option<Held>,
 }
 
@@ -212,6 +214,7 @@ impl Client {
             keep_alive: keep_alive_time,
             heard: now,
             ping: now + keep_alive_time,
+            welcome: false,
             held: None,
         };
         connection.send(&Outgoing::Connect(Connect {
@@ -246,6 +249,7 @@ impl Client {
             let Some(packet) = bytes.get(at..at + length) else { break };
             at += length;
             let incoming = Incoming::read(packet, head).map_err(|_| malformed())?;
+            check_turn(connection.welcome, &incoming)?;
             if let Incoming::Publish(publish) = &incoming {
                 if !self.publish(publish, connection)? {
                     connection.held = Some(Held { packet: packet.to_vec(), head, again: Instant::now() + NO_ROOM });
@@ -264,6 +268,7 @@ impl Client {
         match *incoming {
             Incoming::ConnAck { resumed, reason: 0, session_expiry, keep_alive, .. } => {
                 self.session.connected(resumed);
+                connection.welcome = true;
                 let asked = self.input.session_expiry.as_secs();
                 if let Some(seconds) = session_expiry.filter(|seconds| u64::from(*seconds) < asked) {
                     tracing::warn!(
@@ -458,6 +463,16 @@ impl Connection {
     }
 }
 
+/// The first packet of a connection lets us in or does not, and no other one does.
+fn check_turn(welcome: bool, incoming: &Incoming<'_>) -> Result<(), End> {
+    let is_welcome = matches!(incoming, Incoming::ConnAck { .. });
+    if is_welcome == welcome && !matches!(incoming, Incoming::Disconnect { .. }) {
+        let what = if is_welcome { "a second CONNACK" } else { "something before its CONNACK" };
+        return Err(End::Lost(format!("it sends {what}, which MQTT 5 does not allow")));
+    }
+    Ok(())
+}
+
 /// The record of a message. Its key is the topic: what comes over one topic stays in its order.
 fn envelope(publish: &Publish<'_>) -> Envelope {
     let header = |name: &str, value: &[u8]| Header { name: name.to_owned(), value: Some(value.to_vec()) };
@@ -494,4 +509,20 @@ fn malformed() -> End {
 
 fn late(_: tokio::time::error::Elapsed) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", PATIENCE.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_lets_us_in_first_and_once() {
+        let connack =
+            Incoming::ConnAck { resumed: true, reason: 0, session_expiry: None, keep_alive: None, text: None };
+        let bye = Incoming::Disconnect { reason: 0x8b, text: None };
+        let lost = |welcome, incoming: &Incoming<'_>| matches!(check_turn(welcome, incoming), Err(End::Lost(_)));
+        assert_eq!([false, true].map(|welcome| lost(welcome, &connack)), [false, true]);
+        assert_eq!([false, true].map(|welcome| lost(welcome, &Incoming::PingResp)), [true, false]);
+        assert_eq!([false, true].map(|welcome| lost(welcome, &bye)), [false, false]);
+    }
 }

@@ -165,21 +165,32 @@ impl CursorLane for SourceLane<'_> {
         self.target.check_sizes(output, batch)?;
         let key = self.config.cursor.key();
         let record = Message::to(&*self.target.changelog.topic).partition(TASK).key(&key[..]).value(&cursor[..]);
+        let mark = output.mark();
         output.send(record);
+        let committed = self.transact(batch, output, &cursor, stop);
+        output.rewind(mark);
+        if committed? {
+            self.committed = Some(cursor);
+            return Ok(Some(Vec::new()));
+        }
+        Ok(None)
+    }
+}
+
+impl SourceLane<'_> {
+    /// Returns false where the lane has to start again.
+    fn transact(&mut self, batch: &Batch, output: &Output, cursor: &[u8], stop: &Stop) -> Result<bool, Error> {
         let timeout = self.config.transaction_timeout;
         let mut patience = Patience::begin(self.config.patience, LONGEST_PAUSE);
         loop {
             let producer = w1_nothing_is_produced_before_the_fence(self.producer.as_mut());
             if producer.may_have_sent_twice() {
                 let reason = kafka::Error::text("the last transaction was slow and its end may have been sent twice");
-                return self.restart(&reason, &cursor, stop).map(|()| None);
+                return self.restart(&reason, cursor, stop).map(|()| false);
             }
-            let Err(failure) = producer.transact(output, None, timeout) else {
-                self.committed = Some(cursor);
-                return Ok(Some(Vec::new()));
-            };
+            let Err(failure) = producer.transact(output, None, timeout) else { return Ok(true) };
             match reaction(&failure, producer.may_have_sent_twice(), patience.is_left()) {
-                Reaction::Restart => return self.restart(&failure.error, &cursor, stop).map(|()| None),
+                Reaction::Restart => return self.restart(&failure.error, cursor, stop).map(|()| false),
                 Reaction::Repeat => {
                     self.metrics.abort();
                     if patience.is_to_be_said() {
@@ -190,7 +201,7 @@ impl CursorLane for SourceLane<'_> {
                 Reaction::Fail => return Err(self.target.explain(&self.id(), failure, output, batch)),
             }
             if stop.is_stopped() {
-                return Ok(None);
+                return Ok(false);
             }
             patience.rest();
         }

@@ -12,8 +12,8 @@ use crate::state::Ends;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// The output that the broker refused, where it was one.
-    pub(crate) refused: Option<Refused>,
+    /// The outputs that the broker refused, where it was some: the first one explains most, and the others are too large as well.
+    pub(crate) refused: Vec<Refused>,
     /// The commit may or may not have happened.
     pub(crate) outcome_unknown: bool,
 }
@@ -26,11 +26,13 @@ pub(crate) struct Refused {
     pub(crate) partition: i32,
     /// Key and value.
     pub(crate) bytes: usize,
+    /// Outputs of more bytes of key, value and headers are record batches by themselves, so that a refusal is about them alone.
+    pub(crate) alone_above: usize,
 }
 
 impl Failure {
-    pub(super) fn refusal(code: Code, refused: Refused) -> Self {
-        Failure { error: Error::of(code), refused: Some(refused), outcome_unknown: false }
+    pub(super) fn refusal(code: Code, refused: Vec<Refused>) -> Self {
+        Failure { error: Error::of(code), refused, outcome_unknown: false }
     }
 
     /// Whether it only says that something else failed before.
@@ -52,7 +54,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure { error, refused: None, outcome_unknown: false }
+        Failure { error, refused: Vec::new(), outcome_unknown: false }
     }
 }
 
@@ -65,7 +67,11 @@ impl From<KafkaError> for Failure {
 /// What the delivery reports of a set of outputs have told.
 pub(super) struct Deliveries {
     /// Of all refusals the one that explains most.
-    pub(super) worst: Option<(Code, Refused)>,
+    worst: Option<(Code, Refused)>,
+    /// Those for the size.
+    large: Vec<Refused>,
+    /// See [`Refused`].
+    alone_above: usize,
     /// Index of the first output that is a change of a state.
     logged_from: usize,
     /// Behind the last change of a state that the changelog has.
@@ -74,15 +80,16 @@ pub(super) struct Deliveries {
 
 impl Deliveries {
     /// None yet of these.
-    pub(super) fn of(output: &Output) -> Self {
-        Deliveries { worst: None, logged_from: output.logged_from(), ends: Ends::new() }
+    pub(super) fn of(output: &Output, alone_above: usize) -> Self {
+        let logged_from = output.logged_from();
+        Deliveries { worst: None, large: Vec::new(), alone_above, logged_from, ends: Ends::new() }
     }
 
     /// Takes note of one.
     pub(super) fn add(&mut self, report: &Report) {
         let Report { opaque: index, partition, offset, bytes, failure } = *report;
         if let Some(code) = failure {
-            self.refused(code, Refused { index, partition, bytes });
+            self.refused(code, Refused { index, partition, bytes, alone_above: self.alone_above });
         } else if index >= self.logged_from && offset >= 0 {
             // It is not known of a record that was sent again after its first copy had arrived.
             let end = self.ends.entry(partition).or_insert(Position(0));
@@ -92,8 +99,19 @@ impl Deliveries {
 
     /// A refusal that is not the consequence of another failure.
     pub(super) fn definite(&self) -> Option<Failure> {
-        let (code, refused) = self.worst.clone()?;
-        Some(Failure::refusal(code, refused)).filter(|failure| !failure.is_consequence())
+        self.failure().filter(|failure| !failure.is_consequence())
+    }
+
+    /// Whether nothing worse was told than that records are too large.
+    pub(super) fn are_too_large(&self) -> bool {
+        matches!(self.worst, Some((Code::MessageSizeTooLarge, _)))
+    }
+
+    /// Why not everything was delivered.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let (code, worst) = self.worst.clone()?;
+        let others = self.large.iter().filter(|large| large.index != worst.index && code == Code::MessageSizeTooLarge);
+        Some(Failure::refusal(code, [worst.clone()].into_iter().chain(others.cloned()).collect()))
     }
 
     fn refused(&mut self, code: Code, refused: Refused) {
@@ -105,6 +123,9 @@ impl Deliveries {
             Some((worst, _)) if purged(*worst) != purged(code) => purged(*worst),
             Some((_, worst)) => code == Code::MessageSizeTooLarge && refused.bytes > worst.bytes,
         };
+        if code == Code::MessageSizeTooLarge {
+            self.large.push(refused.clone());
+        }
         if replace {
             self.worst = Some((code, refused));
         }

@@ -16,6 +16,7 @@ use super::error::{Error, Verdict};
 use super::ffi::{self, Events, GroupToken};
 use super::holder::Holder;
 use super::position::Position;
+use super::record::ALONE;
 use crate::config::{ClientProperties, Compression};
 use crate::error::Error as WattleError;
 use crate::stage::{Output, Sent};
@@ -41,6 +42,8 @@ pub(crate) struct Producer {
     client: BaseProducer<Context>,
     /// Empty without transactions.
     transactional_id: String,
+    /// See [`Refused`].
+    alone_above: usize,
     /// Sent, and not reported yet.
     outstanding: usize,
     /// From this time on a commit may have been sent a second time.
@@ -82,10 +85,12 @@ impl Producer {
             .set("retry.backoff.ms", "1")
             .set("retry.backoff.max.ms", "500")
             // The topic's limit decides, not the client's.
-            .set("message.max.bytes", "1000000000")
-            .set("batch.size", config.batch_size.to_string());
+            .set("message.max.bytes", "1000000000");
         client_config = client::with_user(client_config, &config.properties);
+        let wanted = config.properties.get("batch.size").and_then(|bytes| bytes.parse().ok());
+        let batch_size = config.batch_size.min(wanted.unwrap_or(usize::MAX));
         client_config
+            .set("batch.size", batch_size.to_string())
             .set("enable.idempotence", "true")
             .set("acks", &config.acks)
             .set("compression.type", config.compression.name())
@@ -109,7 +114,8 @@ impl Producer {
         let socket_timeout = config.properties.get("socket.timeout.ms").and_then(|millis| millis.parse().ok());
         let resent_after = socket_timeout.map_or(SUSPICIOUS, Duration::from_millis).min(SUSPICIOUS);
         let transactional_id = config.transaction.as_ref().map(|(id, _)| id.clone()).unwrap_or_default();
-        Ok(Producer { events, client, transactional_id, outstanding: 0, resent_after, sent_twice: false })
+        let alone_above = batch_size.saturating_sub(ALONE);
+        Ok(Producer { events, client, transactional_id, alone_above, outstanding: 0, resent_after, sent_twice: false })
     }
 
     /// Fences every other producer with this transactional id, and ends the transaction that it may have open.
@@ -127,6 +133,11 @@ impl Producer {
     /// new epoch, which refuses the copy.
     pub(crate) fn may_have_sent_twice(&self) -> bool {
         self.sent_twice
+    }
+
+    /// Whether everything that was sent is reported.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding == 0
     }
 
     /// One transaction: outputs in their order, the group's positions where there is a group, commit. Returns how far the changes of
@@ -173,7 +184,7 @@ impl Producer {
         self.sign(&list, positions);
         let handle = self.client.client().native_ptr();
         let offsets = || ffi::send_offsets(handle, &list, positions.token, left(deadline));
-        let mut reports = Deliveries::of(output);
+        let mut reports = Deliveries::of(output, self.alone_above);
         // The positions travel while the outputs do; both are checked before the commit.
         let sent = self.send(output, &mut reports);
         let begun = offsets();
@@ -181,8 +192,8 @@ impl Producer {
             return self.await_deliveries(&mut reports, deadline, offsets);
         }
         // A transaction that has failed refuses every later call too; report the failure that explains most.
-        self.poll(Duration::ZERO, &mut reports);
-        match (reports.definite(), sent, begun) {
+        let definite = self.definite(&mut reports, begun.as_ref().err());
+        match (definite, sent, begun) {
             (Some(failure), ..) => Err(failure),
             (None, Err(failure), _) if !failure.is_consequence() => Err(failure),
             (None, _, Err(error)) => Err(error.into()),
@@ -206,7 +217,7 @@ impl Producer {
 
     /// The same without a group: the position is among the outputs.
     fn prepare_outputs(&mut self, output: &Output, deadline: Instant) -> Result<Delivered, Failure> {
-        let mut reports = Deliveries::of(output);
+        let mut reports = Deliveries::of(output, self.alone_above);
         // A call out of turn: a sound transaction refuses it for its state alone, a failed one tells its failure.
         let handle = self.client.client().native_ptr();
         let alive = || match ffi::begin_transaction(handle) {
@@ -214,8 +225,9 @@ impl Producer {
             answer => answer,
         };
         if let Err(failure) = self.send(output, &mut reports) {
-            self.poll(Duration::ZERO, &mut reports);
-            return Err(match (reports.definite(), alive()) {
+            let alive = alive();
+            let definite = self.definite(&mut reports, alive.as_ref().err());
+            return Err(match (definite, alive) {
                 (Some(definite), _) => definite,
                 (None, Err(error)) if failure.is_consequence() => error.into(),
                 (None, _) => failure,
@@ -224,9 +236,24 @@ impl Producer {
         self.await_deliveries(&mut reports, deadline, alive)
     }
 
+    /// The refusal of an output, where one has failed a transaction. Calls are refused for it a moment before its report is there.
+    fn definite(&mut self, reports: &mut Deliveries, refused: Option<&Error>) -> Option<Failure> {
+        const MOMENT: Duration = Duration::from_secs(1);
+        let until = Instant::now() + MOMENT;
+        self.poll(Duration::ZERO, reports);
+        while reports.definite().is_none()
+            && self.outstanding > 0
+            && refused.is_some_and(|error| error.verdict() == Verdict::Crash)
+            && !left(until).is_zero()
+        {
+            self.poll(Duration::from_millis(10), reports);
+        }
+        reports.definite()
+    }
+
     /// Sends the outputs and waits until every one is confirmed. For producers without transactions.
     pub(crate) fn deliver(&mut self, output: &Output, timeout: Duration) -> Result<(), Failure> {
-        let mut reports = Deliveries::of(output);
+        let mut reports = Deliveries::of(output, self.alone_above);
         self.send(output, &mut reports)?;
         self.await_deliveries(&mut reports, Instant::now() + timeout, || Ok(())).map(|Delivered(_)| ())
     }
@@ -244,7 +271,7 @@ impl Producer {
                     Err((error, _)) => {
                         let bytes = message.key.map_or(0, <[u8]>::len) + message.value.map_or(0, <[u8]>::len);
                         let partition = message.partition.unwrap_or(-1);
-                        let refused = Some(Refused { index, partition, bytes });
+                        let refused = vec![Refused { index, partition, bytes, alone_above: 0 }];
                         return Err(Failure { error: error.into(), refused, outcome_unknown: false });
                     }
                 }
@@ -256,7 +283,7 @@ impl Producer {
 
     /// Waits until everything is reported. Once a transaction has failed, librdkafka keeps what is still queued until the abort, so that
     /// its reports would never come: a refusal ends the wait, and after some silence `alive` is asked whether there is still
-    /// something to wait for.
+    /// something to wait for. Without a transaction what comes behind a record that is too large is delivered all the same, and all of those are found.
     fn await_deliveries(
         &mut self,
         reports: &mut Deliveries,
@@ -266,7 +293,8 @@ impl Producer {
         const SILENCE: Duration = Duration::from_secs(1);
         let mut last = Instant::now();
         while self.outstanding > 0 {
-            if let Some(failure) = reports.definite() {
+            let goes_on = self.transactional_id.is_empty() && reports.are_too_large();
+            if !goes_on && let Some(failure) = reports.definite() {
                 return Err(failure);
             }
             if left(deadline).is_zero() {
@@ -281,14 +309,14 @@ impl Producer {
                 last = Instant::now();
             }
         }
-        let Some((code, refused)) = reports.worst.take() else {
+        let Some(failure) = reports.failure() else {
             return Ok(Delivered(std::mem::take(&mut reports.ends)));
         };
-        if is_purged(code) {
+        if failure.error.code().is_some_and(is_purged) {
             // What was thrown away with its transaction does not tell why.
             alive()?;
         }
-        Err(Failure::refusal(code, refused))
+        Err(failure)
     }
 
     fn poll(&mut self, timeout: Duration, reports: &mut Deliveries) {
@@ -319,7 +347,7 @@ impl Producer {
                 return Err(error.into());
             }
             if left(deadline).is_zero() {
-                return Err(Failure { error, refused: None, outcome_unknown: true });
+                return Err(Failure { error, refused: Vec::new(), outcome_unknown: true });
             }
             tracing::debug!("repeating the commit: {error}");
             self.sent_twice = true;
@@ -358,7 +386,7 @@ impl Producer {
             Ok(Err(error)) => {
                 let error = Error::from(error);
                 let outcome_unknown = error.verdict() != Verdict::RestartLane;
-                Err(Failure { error, refused: None, outcome_unknown })
+                Err(Failure { error, refused: Vec::new(), outcome_unknown })
             }
             Err(panic) => std::panic::resume_unwind(panic),
         }

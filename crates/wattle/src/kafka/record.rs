@@ -71,6 +71,9 @@ pub(crate) struct Refused {
     pub(crate) stage: Option<&'static str>,
 }
 
+/// Bytes that a record takes at least beside its key, value and headers, alone in a batch.
+pub(crate) const ALONE: usize = 68;
+
 /// Bytes of names and values.
 pub(crate) fn header_bytes(headers: &[Header]) -> usize {
     headers.iter().map(|header| header.name.len() + header.value.as_ref().map_or(0, Vec::len)).sum()

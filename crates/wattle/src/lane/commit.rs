@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use super::guard::shown;
 use super::reaction::{AFTER_FENCE, FENCE_WINDOW, Patience, Reaction, reaction};
+use super::refusal::refusal;
 use super::{Committer, Lane, transactional};
 use crate::error::Error;
 use crate::invariant;
@@ -247,43 +247,6 @@ impl<S: Transformer> Lane<S> {
             Error::Kafka { what: format!("{}: commit ({topics})", self.name()), source: failure.error }
         })
     }
-}
-
-/// Names what an operator needs of a refused output: where it was going, its size, and what it was made from.
-pub(crate) fn refusal(
-    failure: &Failure,
-    output: &Output,
-    batch: &Batch,
-    limit: impl Fn(&str) -> Option<i64>,
-) -> Option<Error> {
-    let refused = failure.refused.as_ref()?;
-    let message = output.get(refused.index);
-    let too_large = failure.error.code() == Some(Code::MessageSizeTooLarge);
-    let limit = too_large.then(|| limit(message.topic)).flatten();
-    let allows = limit.map(|limit| format!(", the topic allows {limit} (max.message.bytes)")).unwrap_or_default();
-    let reason = format!(
-        "kafka refused a record for {}{} of key {}: {} ({} bytes{allows})",
-        message.topic,
-        // Without one it did not come as far as that.
-        if refused.partition < 0 { String::new() } else { format!("/{}", refused.partition) },
-        shown(message.key),
-        failure.error,
-        refused.bytes,
-    );
-    let text = format!("{reason}{}", made_from(batch, message.source));
-    let is_output = too_large && refused.index < output.logged_from();
-    let oversized = if is_output { vec![(refused.index, reason)] } else { Vec::new() };
-    Some(Error::Refused { text, oversized, is_sent: true })
-}
-
-/// Where an output comes from, and what that means for the positions.
-pub(super) fn made_from(batch: &Batch, source: usize) -> String {
-    if source >= batch.len() {
-        return ". A timer has made it; nothing of its batch is committed".to_owned();
-    }
-    let record = batch.get(source);
-    let (topic, partition, offset) = (record.topic, record.partition, record.offset);
-    format!(". It was made from {topic}/{partition} offset {offset}; the position stays before that record")
 }
 
 pub(super) enum Attempt {

@@ -35,7 +35,7 @@ impl<S: Transformer> Lane<S> {
             self.output.clear();
             if let Some(held) = &mut self.held {
                 // Before records come that make more to write.
-                held.end_old(limits.bytes());
+                held.end_old(if self.care.cut_above(true).is_some() { 1 } else { limits.bytes() });
             }
             if !self.batch.is_empty() {
                 let Some(Done { until, aside, .. }) = self.process(&limits)? else { continue };
@@ -78,8 +78,18 @@ impl<S: Transformer> Lane<S> {
             let outcome = self.commit(&positions);
             std::mem::swap(&mut self.batch, &mut held.ready.batch);
             std::mem::swap(&mut self.output, &mut held.ready.output);
-            let outcome = outcome?;
+            let outcome = match outcome {
+                Err(error) if held.put_aside(&error) => {
+                    tracing::debug!("{}: writes again with what was refused put aside: {error}", self.name());
+                    self.care.learn(&error);
+                    self.held = Some(held);
+                    self.suspend_lost();
+                    continue;
+                }
+                outcome => outcome?,
+            };
             if outcome == Outcome::Committed {
+                self.care.committed();
                 let (withdrawn, letters) =
                     held.aside.refused(self.take_refused(), &held.ready.batch, &held.ready.output);
                 shared.metrics.batch(records, messages - withdrawn, dead_letters + letters, started.elapsed());

@@ -1,22 +1,20 @@
 //! Names an output that cannot be meant, or that its topic cannot take, before anything is produced: what a broker says of it is no more than a
 //! size, and one that creates topics takes a misspelt one.
 
-use super::commit::made_from;
+use super::refusal::made_from;
 use crate::config::{Compression, Delivery, WorkerConfig};
 use crate::error::Error;
-use crate::kafka::Batch;
+use crate::kafka::{ALONE, Batch};
 use crate::stage::Output;
 use crate::worker::Limits;
 
-/// Bytes that a record takes at least beside its key, value and headers, alone in a batch.
-const OVERHEAD: usize = 68;
 /// Characters of a key that are shown.
 const SHOWN: usize = 64;
 
 /// Refuses what must not be sent.
 pub(super) fn check(output: &Output, batch: &Batch, config: &WorkerConfig, limits: &Limits) -> Result<(), Error> {
     if let Some(text) = undeclared(output, batch, config) {
-        return Err(Error::Refused { text, oversized: Vec::new(), is_sent: false });
+        return Err(Error::Refused { text, oversized: Vec::new(), alone_above: None });
     }
     // At least once without a place for them, what comes before them is delivered.
     let exactly_once = matches!(config.delivery, Delivery::ExactlyOnce { .. });
@@ -38,9 +36,9 @@ pub(crate) fn check_sizes(
         return Ok(());
     }
     let (mut first, mut oversized) = (None, Vec::new());
-    for (index, bytes) in output.larger_than(limits.batch_size.saturating_sub(OVERHEAD)) {
+    for (index, bytes) in output.larger_than(limits.batch_size.saturating_sub(ALONE)) {
         let message = output.get(index);
-        let Some(limit) = limits.record.get(message.topic).filter(|limit| bytes + OVERHEAD > **limit) else { continue };
+        let Some(limit) = limits.record.get(message.topic).filter(|limit| bytes + ALONE > **limit) else { continue };
         let is_state = changelog == Some(message.topic);
         let what = if is_state { "the state" } else { "a record" };
         let (key, topic) = (shown(message.key), message.topic);
@@ -48,7 +46,7 @@ pub(crate) fn check_sizes(
         let made_from = made_from(batch, message.source);
         if is_state {
             let text = format!("{reason}: raise the limit, or make it smaller{made_from}");
-            return Err(Error::Refused { text, oversized: Vec::new(), is_sent: false });
+            return Err(Error::Refused { text, oversized: Vec::new(), alone_above: None });
         }
         first.get_or_insert_with(|| {
             format!(
@@ -57,7 +55,7 @@ pub(crate) fn check_sizes(
         });
         oversized.push((index, reason));
     }
-    first.map_or(Ok(()), |text| Err(Error::Refused { text, oversized, is_sent: false }))
+    first.map_or(Ok(()), |text| Err(Error::Refused { text, oversized, alone_above: None }))
 }
 
 /// The first output to a topic that the application has not named as one of its own; none where it has named none.

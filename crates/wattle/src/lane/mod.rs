@@ -6,6 +6,7 @@ mod fence;
 mod gathered;
 mod guard;
 mod reaction;
+mod refusal;
 mod restore;
 mod sink;
 mod starter;
@@ -19,9 +20,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use commit::refusal;
 pub(crate) use guard::check_sizes;
 pub(crate) use reaction::{AFTER_FENCE, Fences, Patience, Reaction, reaction};
+pub(crate) use refusal::refusal;
 #[cfg(any(test, fuzzing))]
 pub(crate) use restore::fold;
 pub use sink::{KafkaSink, KafkaSinkConfig, Sink};
@@ -34,7 +35,7 @@ use crate::invariant;
 use crate::kafka::{self, Batch, Offset, Position, Producer, TopicPartition};
 use crate::stage::{Output, Transformer};
 use crate::state::now_ms;
-use crate::task::aside::{AsideLog, Marks, put_aside};
+use crate::task::aside::{AsideLog, Care, Marks, put_aside};
 use crate::task::gather::Held;
 use crate::task::process::{self, Done, Firing, Processing};
 use crate::task::{Lifecycle, Task, positions};
@@ -88,6 +89,7 @@ pub(crate) struct Lane<S: Transformer> {
     asides: AsideLog,
     /// By topic, partition and offset.
     marks: Marks<(usize, i32, Offset)>,
+    care: Care,
     /// Which queue has the first turn.
     turn: usize,
     /// When the stores were last told that they are ours.
@@ -119,6 +121,7 @@ impl<S: Transformer> Lane<S> {
             runtime: process::Runtime::new()?,
             asides: AsideLog::default(),
             marks: Marks::new(),
+            care: Care::default(),
             turn: 0,
             owned: Instant::now(),
             told: BTreeMap::new(),
@@ -338,6 +341,7 @@ impl<S: Transformer> Lane<S> {
                     if put_aside(&error, &self.output, &mut self.batch, shared.config.dead_letter_topic.as_deref()) =>
                 {
                     tracing::debug!("{}: runs again with a record put aside: {error}", self.name());
+                    self.care.learn(&error);
                     self.marks.keep(&self.batch, 0, |index| place(&self.batch, index));
                     continue;
                 }
@@ -351,6 +355,7 @@ impl<S: Transformer> Lane<S> {
                     self.asides.note(&shared.config.name, aside);
                     open.renew();
                     self.marks.forget(until, |index| place(&self.batch, index));
+                    self.care.committed();
                     committed = until;
                 }
                 Outcome::Dropped => {}
@@ -367,6 +372,7 @@ impl<S: Transformer> Lane<S> {
             stage: &*shared.stage,
             limits,
             dead_letter_topic: shared.config.dead_letter_topic.as_deref(),
+            cut_above: self.care.cut_above(self.held.is_some()),
             runtime: &self.runtime,
             timers: Firing { now: now_ms(), tasks: &running },
         };

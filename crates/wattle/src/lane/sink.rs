@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::commit::refusal;
+use super::refusal::refusal;
 use crate::config::{ClientProperties, Compression};
 use crate::error::Error;
 use crate::kafka::{Admin, Batch, Producer, ProducerConfig};
@@ -90,10 +90,10 @@ impl KafkaSink {
     pub fn deliver_letters(&mut self, batch: &Batch, mut letters: Output, stop: &Stop) -> Result<bool, Error> {
         loop {
             match self.deliver(batch, &letters, stop) {
-                Err(Error::Refused { text, oversized, is_sent }) => {
+                Err(Error::Refused { text, oversized, alone_above }) => {
                     // What else was refused stays.
                     if oversized.is_empty() || !oversized.iter().all(|(index, _)| letters.shorten(*index)) {
-                        return Err(Error::Refused { text, oversized: Vec::new(), is_sent });
+                        return Err(Error::Refused { text, oversized: Vec::new(), alone_above });
                     }
                 }
                 other => return other,
@@ -113,6 +113,9 @@ impl Sink for KafkaSink {
             return Ok(true);
         };
         let limit = |topic: &str| self.admin.topic_setting(topic, "max.message.bytes");
+        // What it was asked to send before must not be taken for what it is asked to send next.
+        let is_done = producer.is_idle() && !failure.refused.is_empty();
+        self.producer = is_done.then_some(producer);
         Err(refusal(&failure, output, batch, limit)
             .unwrap_or_else(|| Error::Kafka { what: format!("{}: deliver", self.config.name), source: failure.error }))
     }

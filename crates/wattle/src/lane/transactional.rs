@@ -80,7 +80,7 @@ impl SinkFailure {
             SinkFailure::Again(text) => (kafka::Error::abortable(text), false),
             SinkFailure::Fatal(error) => return Err(error),
         };
-        Ok(Failure { error, refused: None, outcome_unknown })
+        Ok(Failure { error, refused: Vec::new(), outcome_unknown })
     }
 }
 

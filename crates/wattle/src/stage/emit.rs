@@ -374,13 +374,16 @@ impl Output {
         self.logged.unwrap_or(usize::MAX)
     }
 
-    /// Indices of the messages of more than so many bytes of key, value and headers, with their bytes.
+    /// Bytes of key, value and headers of the message at `index`.
+    pub(crate) fn size(&self, index: usize) -> usize {
+        let Entry { key, value, headers, .. } = &self.entries[index];
+        let length = |range: &Option<Range<usize>>| range.as_ref().map_or(0, ExactSizeIterator::len);
+        length(key) + length(value) + header_bytes(headers)
+    }
+
+    /// Indices of the messages of more than so many bytes, with their bytes.
     pub(crate) fn larger_than(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
-        let size = |entry: &Entry| {
-            let length = |range: &Option<Range<usize>>| range.as_ref().map_or(0, ExactSizeIterator::len);
-            length(&entry.key) + length(&entry.value) + header_bytes(&entry.headers)
-        };
-        self.entries.iter().map(size).enumerate().filter(move |(_, size)| *size > bytes)
+        (0..self.len()).map(|index| (index, self.size(index))).filter(move |(_, size)| *size > bytes)
     }
 
     /// Makes a dead letter short: without its value, and of the rest without what is long. Headers say what was left out. False where it is short already.

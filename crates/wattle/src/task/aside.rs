@@ -80,6 +80,36 @@ impl<K: Ord> Marks<K> {
     }
 }
 
+/// Batches that are cut with care behind a refusal.
+const CAREFUL: usize = 100;
+
+/// After a broker has refused an output for its size, outputs that may be too large are sent at the ends of batches. A refusal ends a transaction, so that one
+/// is found at a time: what that costs is then no more than what is between two of them, and what is before it is committed.
+#[derive(Debug, Default)]
+pub(crate) struct Care {
+    alone_above: usize,
+    batches: usize,
+}
+
+impl Care {
+    /// Something was put aside for this.
+    pub(crate) fn learn(&mut self, error: &Error) {
+        if let Error::Refused { alone_above: Some(bytes), .. } = error {
+            (self.alone_above, self.batches) = (*bytes, CAREFUL);
+        }
+    }
+
+    /// A batch is committed.
+    pub(crate) fn committed(&mut self) {
+        self.batches = self.batches.saturating_sub(1);
+    }
+
+    /// A batch ends behind a record of more bytes of outputs; where outputs are gathered, behind each that has some.
+    pub(crate) fn cut_above(&self, is_gathered: bool) -> Option<usize> {
+        (self.batches > 0).then_some(if is_gathered { 0 } else { self.alone_above })
+    }
+}
+
 /// What was put aside in a batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aside {
@@ -177,5 +207,26 @@ impl Unsaid {
             self.said = Some(Instant::now());
             log(&tally);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn care_begins_with_a_refusal_and_ends_after_some_batches_without_one() {
+        let refused = |alone_above| Error::Refused { text: String::new(), oversized: Vec::new(), alone_above };
+        let mut care = Care::default();
+        care.learn(&refused(None));
+        assert_eq!(care.cut_above(false), None, "no broker has refused it");
+        care.learn(&refused(Some(1000)));
+        assert_eq!((care.cut_above(false), care.cut_above(true)), (Some(1000), Some(0)));
+        (1..CAREFUL).for_each(|_| care.committed());
+        care.learn(&refused(Some(1000)));
+        (1..CAREFUL).for_each(|_| care.committed());
+        assert_eq!(care.cut_above(false), Some(1000));
+        care.committed();
+        assert_eq!(care.cut_above(false), None);
     }
 }

@@ -227,10 +227,9 @@ impl Held {
         self.groups.values().filter(|group| group.records > 0).map(|group| group.begun).min()
     }
 
-    /// Turns what is larger than its topic takes into dead letters, and shortens dead letters that are. False where that helps nothing: also behind a broker's
-    /// refusal, since a start that follows on it would not know of it any more.
+    /// Turns what is larger than its topic takes into dead letters, and shortens dead letters that are. False where that helps nothing.
     pub(crate) fn put_aside(&mut self, error: &Error) -> bool {
-        let (Error::Refused { oversized, is_sent: false, .. }, Some(dead)) = (error, &self.dead) else { return false };
+        let (Error::Refused { oversized, .. }, Some(dead)) = (error, &self.dead) else { return false };
         let Bundle { batch, output } = &mut self.ready;
         let mut reasons = BTreeMap::new();
         for (index, reason) in oversized {

@@ -60,6 +60,8 @@ pub(crate) struct Processing<'a, S> {
     pub(crate) stage: &'a S,
     pub(crate) limits: &'a BatchLimits,
     pub(crate) dead_letter_topic: Option<&'a str>,
+    /// A record of more bytes of outputs is the last one.
+    pub(crate) cut_above: Option<usize>,
     pub(crate) runtime: &'a Runtime,
     pub(crate) timers: Firing<'a>,
 }
@@ -83,7 +85,7 @@ pub(crate) fn run<'a, S: Transformer>(
 ) -> Result<Option<Done>, Error> {
     let stage = processing.stage;
     let mut buckets = Buckets::new(processing, batch, output, |work, out| attempt(stage, work, out));
-    let work = AssertUnwindSafe(|| process(&mut buckets, processing.limits, batch, from, stop));
+    let work = AssertUnwindSafe(|| process(&mut buckets, processing, batch, from, stop));
     let done = catch_unwind(work).unwrap_or_else(|panic| Err(buckets.panicked(panic_text(panic.as_ref()))));
     // Also where it was stopped: the states stay those of the lane.
     buckets.hand_back(output);
@@ -92,20 +94,23 @@ pub(crate) fn run<'a, S: Transformer>(
 
 fn process<'a, 'r, S: Transformer, F: Future<Output = Ended>>(
     buckets: &mut Buckets<'r, S, F, impl Fn(Work<'r>, Box<Output>) -> F>,
-    limits: &BatchLimits,
+    processing: &Processing<'_, S>,
     batch: &'r Batch,
     from: usize,
     stop: impl Fn(i32) -> &'a Stop,
 ) -> Result<Option<Done>, Error> {
-    let started = Instant::now();
+    let (started, limits) = (Instant::now(), processing.limits);
     let mut until = batch.len();
+    let mut written = 0;
     for index in from..batch.len() {
         // Looked at now and then: a batch that cannot be committed any more is not worth finishing.
         if index % 64 == 0 && stop(batch.get(index).partition).is_stopped() {
             return Ok(None);
         }
+        let before = std::mem::replace(&mut written, buckets.byte_len());
         let cut = index > from
-            && (buckets.byte_len() >= limits.bytes()
+            && (written >= limits.bytes()
+                || processing.cut_above.is_some_and(|bytes| written.saturating_sub(before) > bytes)
                 || (index % 64 == 0 && started.elapsed() >= limits.max_processing_time));
         if cut {
             until = index;

@@ -191,6 +191,7 @@ impl<S: Transformer> StageDriver<S> {
             stage: &self.stage,
             limits: &self.limits,
             dead_letter_topic: self.dead_letter_topic.as_deref(),
+            cut_above: None,
             runtime: &self.runtime,
             timers: Firing { now: self.now, tasks: &tasks },
         };

@@ -15,7 +15,23 @@ pub(super) struct Csv {
     ends: Vec<usize>,
     ended: usize,
     problem: Option<String>,
+    delimiter: u8,
+    place: Place,
+    /// The field of the row in which that is, from 1.
+    field: usize,
+    /// Nothing was read before: a byte order mark may come.
+    is_first: bool,
     json: Vec<u8>,
+}
+
+/// Where in a field its bytes are. The parser takes text behind a closing quote for more of the field, in silence.
+#[derive(Clone, Copy)]
+enum Place {
+    Begin,
+    Plain,
+    Quoted,
+    /// Behind a quote that ends the field, unless it is doubled.
+    Closed,
 }
 
 impl Csv {
@@ -28,6 +44,10 @@ impl Csv {
             ends: vec![0; 32],
             ended: 0,
             problem: None,
+            delimiter: format.delimiter,
+            place: Place::Begin,
+            field: 1,
+            is_first: true,
             json: Vec::new(),
         }
     }
@@ -35,10 +55,12 @@ impl Csv {
     /// A row begins.
     pub(super) fn begin(&mut self) {
         (self.filled, self.ended, self.problem) = (0, 0, None);
+        (self.place, self.field) = (Place::Begin, 1);
     }
 
     /// Takes the next line of the row, with its end. Returns false where a quoted field goes on in the line after it.
     pub(super) fn line(&mut self, line: &[u8]) -> bool {
+        self.check_quotes(line);
         let mut at = 0;
         loop {
             let (fields, ends) = (&mut self.fields[self.filled..], &mut self.ends[self.ended..]);
@@ -56,7 +78,7 @@ impl Csv {
             // It belongs to the carriage return that has ended the row.
             b"\n" => drop(self.parser.read_record(b"\n", &mut [0], &mut [0])),
             _ => {
-                self.problem = Some("it has a carriage return that ends no line".to_owned());
+                self.problem.get_or_insert("it has a carriage return that ends no line".to_owned());
                 self.go_on();
             }
         }
@@ -66,16 +88,40 @@ impl Csv {
     /// Nothing comes any more.
     pub(super) fn end(&mut self) {
         if !self.line(b"\n") {
-            self.problem = Some("a quoted field has no end".to_owned());
+            self.problem.get_or_insert("a quoted field has no end".to_owned());
             self.go_on();
         }
     }
 
     /// What comes is not the beginning of the file: a byte order mark there is text.
     pub(super) fn go_on(&mut self) {
+        self.is_first = false;
         self.parser.reset();
         // It looks for one until it has read something.
         drop(self.parser.read_record(b"\n", &mut [0], &mut [0]));
+    }
+
+    fn check_quotes(&mut self, line: &[u8]) {
+        let mark = if std::mem::take(&mut self.is_first) { "\u{feff}".as_bytes() } else { b"" };
+        if self.problem.is_some() {
+            return;
+        }
+        for &byte in line.strip_prefix(mark).unwrap_or(line) {
+            self.place = match (self.place, byte) {
+                (Place::Quoted, b'"') => Place::Closed,
+                (Place::Begin | Place::Closed, b'"') | (Place::Quoted, _) => Place::Quoted,
+                (_, b'\r' | b'\n') => Place::Begin,
+                (_, byte) if byte == self.delimiter => {
+                    self.field += 1;
+                    Place::Begin
+                }
+                (Place::Closed, _) => {
+                    self.problem = Some(format!("field {} goes on behind its closing quote", self.field));
+                    return;
+                }
+                _ => Place::Plain,
+            };
+        }
     }
 
     pub(super) fn needs_header(&self) -> bool {
@@ -190,7 +236,17 @@ mod tests {
     fn a_row_that_is_wrong_says_why_and_the_next_one_is_right() {
         let found = rows(
             &format(b';', &["a", "b"]),
-            &[&["1\n"], &["1;2;3\n"], &["1;2\r3;4\r\n"], &["5;6\r\n"], &["5;\"6\n", "7;8\n"], &["7;8\n"]],
+            &[
+                &["1\n"],
+                &["1;2;3\n"],
+                &["1;2\r3;4\r\n"],
+                &["5;6\r\n"],
+                &["5;\"6\n", "7;8\n"],
+                &["7;8\n"],
+                &["\"a;\"\"\n", "b\";\"a\"b\n"],
+                &["\"a\" ;b\n"],
+                &["9;\"\"\r\n"],
+            ],
         );
         let problems: Vec<_> = found.iter().map(|row| row.clone().err().unwrap_or_default()).collect();
         let expected = [
@@ -199,6 +255,9 @@ mod tests {
             "it has a carriage return that ends no line",
             "",
             "a quoted field has no end",
+            "",
+            "field 2 goes on behind its closing quote",
+            "field 1 goes on behind its closing quote",
             "",
         ];
         assert_eq!(problems, expected);
@@ -213,6 +272,10 @@ mod tests {
     #[test]
     fn a_header_has_each_name_once() {
         assert_eq!(rows(&format(b',', &[]), &[&["a,b,a\n"]]), [Err("two columns are named \"a\"".to_owned())]);
+        let found = rows(&format(b',', &[]), &[&["\u{feff}\"a\",\"b\"\n"], &["1,2\n"]]);
+        assert_eq!(found[1], Ok(r#"{"a":"1","b":"2"}"#.to_owned()));
+        let found = rows(&format(b',', &[]), &[&["a,\"b\"c\n"]]);
+        assert_eq!(found, [Err("field 2 goes on behind its closing quote".to_owned())]);
     }
 
     #[test]

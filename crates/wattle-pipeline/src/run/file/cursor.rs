@@ -11,6 +11,8 @@ use twox_hash::XxHash64;
 use wattle::Error;
 
 use super::rows::Rows;
+use crate::run::unreadable;
+use crate::spec::{CsvFormat, FileFormat};
 
 /// The cursor's record in the changelog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,15 +32,28 @@ pub(super) struct FileCursor {
     /// Of a file that is followed: one that takes its name has another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) inode: Option<u64>,
+    /// How its lines were read: [`way`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    way: Option<String>,
 }
 
 const VERSION: u32 = 1;
+
+/// Tells how lines are read from any other way.
+pub(super) fn way(format: &FileFormat) -> String {
+    let FileFormat::Csv(CsvFormat { delimiter, columns }) = format else { return "lines".to_owned() };
+    let mut hasher = XxHash64::with_seed(u64::from(*delimiter));
+    // Nothing in a name looks like the end of one.
+    columns.iter().flatten().for_each(|name| hasher.write(format!("{name:?},").as_bytes()));
+    format!("csv {:016x}", hasher.finish())
+}
 
 /// Follows a reader from line to line, and remembers the place behind each record of a batch.
 pub(super) struct Trail {
     here: Mark,
     hasher: XxHash64,
     batch: Vec<Mark>,
+    way: String,
     /// Whether a batch has begun that has no record yet.
     begins: bool,
 }
@@ -56,12 +71,13 @@ struct Mark {
 impl FileCursor {
     pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let cursor: Result<FileCursor, _> = serde_json::from_slice(bytes);
-        cursor.ok().filter(|cursor| cursor.version == VERSION).ok_or_else(|| Error::Cursor {
-            text: format!(
-                "the cursor of {} cannot be read: it is none of version {VERSION}. Use the version of wattle that wrote it, or a newer one",
-                path.display()
-            ),
-        })
+        let cursor = cursor.ok().filter(|cursor| cursor.version == VERSION);
+        cursor.ok_or_else(|| unreadable(&path.display().to_string(), VERSION))
+    }
+
+    /// Whether what is before it was read in another way. Of an older cursor that is not known.
+    pub(super) fn was_read_otherwise(&self, way: &str) -> bool {
+        self.way.as_deref().is_some_and(|before| before != way)
     }
 
     /// The refusal of a file that is not the one of this cursor.
@@ -79,18 +95,15 @@ impl FileCursor {
 
 impl Trail {
     /// Before the first line. `inode`: of a file that is followed.
-    pub(super) fn new(inode: Option<u64>) -> Self {
-        Trail {
-            here: Mark { inode, ..Mark::default() },
-            hasher: XxHash64::with_seed(0),
-            batch: Vec::new(),
-            begins: false,
-        }
+    pub(super) fn new(inode: Option<u64>, way: String) -> Self {
+        let (here, hasher) = (Mark { inode, ..Mark::default() }, XxHash64::with_seed(0));
+        Trail { here, hasher, batch: Vec::new(), way, begins: false }
     }
 
     /// Before the first line of the next file. The batch goes on.
     pub(super) fn next_file(&mut self, inode: Option<u64>) {
-        *self = Trail { batch: std::mem::take(&mut self.batch), begins: self.begins, ..Trail::new(inode) };
+        let next = Trail::new(inode, std::mem::take(&mut self.way));
+        *self = Trail { batch: std::mem::take(&mut self.batch), begins: self.begins, ..next };
     }
 
     /// Goes on to the cursor. Where the bytes are not those of the cursor, says what is different.
@@ -140,7 +153,8 @@ impl Trail {
     pub(super) fn cursor(&self, records: usize) -> Vec<u8> {
         let Mark { offset, lines, records, hash, unended, inode } = self.batch[records - 1];
         let xxh64 = format!("{hash:016x}");
-        let cursor = FileCursor { version: VERSION, offset, lines, records, xxh64, unended, inode };
+        let way = Some(self.way.clone());
+        let cursor = FileCursor { version: VERSION, offset, lines, records, xxh64, unended, inode, way };
         serde_json::to_vec(&cursor).expect("numbers and texts have a JSON form")
     }
 }
@@ -150,7 +164,7 @@ mod tests {
     use super::*;
 
     fn trail(lines: &[&str]) -> Trail {
-        let mut trail = Trail::new(None);
+        let mut trail = Trail::new(None, way(&FileFormat::Lines));
         for line in lines {
             trail.row(line.as_bytes(), 1, line.ends_with('\n'));
             if *line != "\n" {
@@ -164,10 +178,10 @@ mod tests {
     fn a_cursor_is_small_json() {
         let trail = trail(&["{}\n", "\n", "1"]);
         let text = |records| String::from_utf8(trail.cursor(records)).unwrap();
-        let expected = r#"{"version":1,"offset":3,"lines":1,"records":1,"xxh64":"7d441b099c11d3ba","unended":false}"#;
+        let expected = r#"{"version":1,"offset":3,"lines":1,"records":1,"xxh64":"7d441b099c11d3ba","unended":false,"way":"lines"}"#;
         assert_eq!(text(1), expected);
         assert!(text(2).starts_with(r#"{"version":1,"offset":5,"lines":3,"records":2,"#), "{}", text(2));
-        assert!(text(2).ends_with(r#""unended":true}"#), "{}", text(2));
+        assert!(text(2).ends_with(r#""unended":true,"way":"lines"}"#), "{}", text(2));
     }
 
     #[test]
@@ -179,6 +193,21 @@ mod tests {
         let cursor = |records| FileCursor::decode(&trail.cursor(records), Path::new("f")).unwrap();
         assert_eq!((cursor(1).offset, cursor(1).inode), (3, None));
         assert_eq!((cursor(2).offset, cursor(2).lines, cursor(2).inode), (2, 1, Some(7)));
+    }
+
+    #[test]
+    fn another_delimiter_and_other_columns_are_another_way() {
+        let csv = |delimiter, columns: &[&str]| {
+            let columns = (!columns.is_empty()).then(|| columns.iter().map(|&name| name.to_owned()).collect());
+            way(&FileFormat::Csv(CsvFormat { delimiter, columns }))
+        };
+        let ways =
+            [csv(b',', &[]), csv(b';', &[]), csv(b',', &["a", "b"]), csv(b',', &["a\",\"b"]), csv(b',', &["b", "a"])];
+        assert_eq!(ways.iter().collect::<std::collections::BTreeSet<_>>().len(), ways.len());
+        assert_eq!(csv(b',', &["a", "b"]), ways[2]);
+        let cursor = FileCursor::decode(&trail(&["{}\n"]).cursor(1), Path::new("f")).unwrap();
+        assert!(cursor.was_read_otherwise(&ways[0]) && !cursor.was_read_otherwise("lines"));
+        assert!(!FileCursor { way: None, ..cursor }.was_read_otherwise(&ways[0]), "nobody knows");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use wattle::{Batch, BatchLimits, Error, Fill, Offset, Record, Resume, Source};
 
-use self::cursor::{FileCursor, Trail};
+use self::cursor::{FileCursor, Trail, way};
 use self::rotation::{Look, POLL, Rotation};
 use self::rows::{Content, Rows};
 use crate::spec::{FileFormat, FileInput};
@@ -240,8 +240,17 @@ impl Resume for FileSource {
         };
         self.begin(file);
         self.rotation = self.rotation.take().map(|_| Rotation::new(&self.path));
-        let mut trail = Trail::new(self.inode()?);
+        let way = way(&self.format);
+        let mut trail = Trail::new(self.inode()?, way.clone());
         if let Some(cursor) = cursor {
+            if cursor.was_read_otherwise(&way) {
+                tracing::warn!(
+                    "{} is read in another way from now on (format, delimiter or columns have changed): what was read up to line {} stays what it was, and is not \
+                     read again",
+                    self.path.display(),
+                    cursor.lines
+                );
+            }
             self.follow(cursor, &mut trail)?;
         }
         self.trail = Some(trail);

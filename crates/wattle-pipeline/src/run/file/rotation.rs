@@ -2,6 +2,7 @@
 //! bytes before the place. A log that is rotated by renaming is read to its end by the descriptor that is open; what cannot be followed is said,
 //! and nothing of it is guessed.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -16,6 +17,8 @@ pub(super) const POLL: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_secs(1);
 /// A writer that still has a finished file after this time is not noticed.
 const LATE: Duration = Duration::from_secs(60);
+/// Files that wait to be read; where a name is given away more often, those between are not known.
+const MOST: usize = 64;
 /// Bytes before the end that tell whether a file was written anew.
 const WITNESS: u64 = 256;
 
@@ -25,8 +28,10 @@ pub(super) struct Rotation {
     witness: Option<Vec<u8>>,
     /// Since when nothing has come of a file that was replaced, and its length.
     quiet: Option<(u64, Instant)>,
-    /// The file before, with the length at which it was left, and when.
-    left: Option<(File, u64, Instant)>,
+    /// Files that have got the name since, in their order: open, so that each can be read wherever it is by then.
+    later: VecDeque<File>,
+    /// The files before, each with the length at which it was left, and when.
+    left: Vec<(File, u64, Instant)>,
 }
 
 /// What has become of a file that is read to its end.
@@ -46,7 +51,7 @@ pub(super) enum Look {
 
 impl Rotation {
     pub(super) fn new(path: &Path) -> Self {
-        Rotation { path: path.to_owned(), witness: None, quiet: None, left: None }
+        Rotation { path: path.to_owned(), witness: None, quiet: None, later: VecDeque::new(), left: Vec::new() }
     }
 
     /// Whether the file was cut and has grown again since it was read to its end. Asked once, before more is read.
@@ -68,13 +73,17 @@ impl Rotation {
             Err(error) => return Err(self.failed(error)),
         };
         self.witness = Some(before(file, position).map_err(|source| self.failed(source))?);
-        let Some(now) = now else {
-            self.quiet = None;
-            return Ok(Look::Gone);
-        };
-        if is_same(&now, &own) {
-            self.quiet = None;
-            return Ok(Look::Same);
+        match &now {
+            Some(now) if is_same(now, &own) => {
+                self.quiet = None;
+                return Ok(Look::Same);
+            }
+            Some(now) => self.remember(now, &own).map_err(|source| self.failed(source))?,
+            None if self.later.is_empty() => {
+                self.quiet = None;
+                return Ok(Look::Gone);
+            }
+            None => {}
         }
         match self.quiet {
             Some((length, since)) if length == position && since.elapsed() >= QUIET => Ok(Look::Finished),
@@ -86,16 +95,32 @@ impl Rotation {
         }
     }
 
-    /// The file that has the name now; `None` while nothing has it. `old` is read to its end.
-    pub(super) fn next(&mut self, old: &File, position: u64) -> Result<Option<File>, Error> {
-        let next = match File::open(&self.path) {
-            Ok(next) => next,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.failed(error)),
+    /// Opens the file that has the name now, unless it is known.
+    fn remember(&mut self, now: &Metadata, own: &Metadata) -> io::Result<()> {
+        let is_last = |found: &Metadata, later: &VecDeque<File>| {
+            later.back().map_or(Ok(is_same(found, own)), |last| last.metadata().map(|last| is_same(found, &last)))
         };
+        if self.later.len() >= MOST || is_last(now, &self.later)? {
+            return Ok(());
+        }
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // It may be still another one by now.
+        if !is_last(&file.metadata()?, &self.later)? {
+            self.later.push_back(file);
+        }
+        Ok(())
+    }
+
+    /// The file that got the name next; `None` while nothing has it. `old` is read to its end.
+    pub(super) fn next(&mut self, old: &File, position: u64) -> Result<Option<File>, Error> {
+        let Some(next) = self.later.pop_front() else { return Ok(None) };
         self.check_none_between(old, &next).map_err(|source| self.failed(source))??;
         let left = old.try_clone().map_err(|source| self.failed(source))?;
-        self.left = Some((left, position, Instant::now()));
+        self.left.push((left, position, Instant::now()));
         (self.witness, self.quiet) = (None, None);
         Ok(Some(next))
     }
@@ -106,11 +131,13 @@ impl Rotation {
 
     /// Where the name was given away more than once since it was looked at, files between the two were not read.
     fn check_none_between(&self, old: &File, next: &File) -> io::Result<Result<(), Error>> {
-        let (old, next) = (old.metadata()?, next.metadata()?);
+        let left = self.left.iter().map(|(file, ..)| file);
+        let known = [old, next].into_iter().chain(&self.later).chain(left).map(File::metadata);
+        let (known, old) = (known.collect::<io::Result<Vec<_>>>()?, old.metadata()?);
         for (path, found) in siblings(&self.path)? {
-            let is_other = !is_same(&found, &old) && !is_same(&found, &next) && found.len() > 0;
+            let is_known = |one: &Metadata| is_same(&found, one) || is_compressed(&path, &found, one);
             // Times are as coarse as the system's clock ticks.
-            if is_other && age(&found) >= age(&old) && !is_compressed(&path, &found, &old) {
+            if found.len() > 0 && age(&found) >= age(&old) && !known.iter().any(is_known) {
                 let text = format!(
                     "{} was replaced more than once since it was read, and {} may be one that nobody has read: it was written to when the \
                      last one was, or later. Nothing behind the committed position was written. Read it with a stream of its own and move it to another folder; or move \
@@ -126,8 +153,9 @@ impl Rotation {
 
     /// Lines that came into a file that was finished are read by nobody.
     fn check_left(&mut self) -> Result<(), Error> {
-        let Some((file, length, at)) = &self.left else { return Ok(()) };
-        if file.metadata().is_ok_and(|found| found.len() > *length) {
+        let has_grown =
+            |(file, length, _): &&(File, u64, Instant)| file.metadata().is_ok_and(|found| found.len() > *length);
+        if let Some((_, length, _)) = self.left.iter().find(has_grown) {
             let text = format!(
                 "the file that was {} before has grown behind byte {length}, more than {} s after it was replaced: its writer did not change to the \
                  new one, and those lines are not read. Let it open the new file when the old one is moved",
@@ -136,9 +164,7 @@ impl Rotation {
             );
             return Err(Error::Cursor { text });
         }
-        if at.elapsed() > LATE {
-            self.left = None;
-        }
+        self.left.retain(|(.., at)| at.elapsed() <= LATE);
         Ok(())
     }
 }

@@ -271,6 +271,7 @@ fn a_restart_after_a_rename_finishes_the_old_one_or_says_that_it_cannot() {
     log.rename("log.1", "log.2");
     log.rename("log", "log.1");
     log.append("log", "5\n");
+    log.restart().unwrap();
     let text = log.next().unwrap_err();
     assert!(text.contains("log.1 may be one that nobody has read"), "{text}");
     fs::remove_file(log.path("log.1")).unwrap();
@@ -283,6 +284,26 @@ fn a_restart_after_a_rename_finishes_the_old_one_or_says_that_it_cannot() {
     log.append("log", "5\n6\n");
     let text = log.restart().unwrap_err();
     assert!(text.contains("is not the file that was read") && text.contains("no file beside it"), "{text}");
+}
+
+#[test]
+fn files_that_have_the_name_for_a_moment_are_read_in_their_order() {
+    let mut log = Followed::begin("1\n", false);
+    log.next().unwrap();
+    for (line, last) in [("2\n", "log.1"), ("3\n", "log.2"), ("4\n", "log.3")] {
+        log.rename("log", last);
+        log.append("log", line);
+        assert_eq!(log.once(), Ok((Fill::Wait(POLL), Vec::new())), "the first one may not be finished");
+    }
+    // Wherever they are by then.
+    fs::remove_file(log.path("log.2")).unwrap();
+    log.rename("log.3", "other");
+    for line in ["2", "3", "4"] {
+        assert_eq!(log.next(), Ok(found(&[(1, line)])));
+    }
+    log.restart().unwrap();
+    log.append("log", "5\n");
+    assert_eq!(log.next(), Ok(found(&[(2, "5")])));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use wattle::{Batch, BatchLimits, CursorName, Error, Fill, LogTrouble, Offset, Re
 use wattle_wal::{Log, Position, Reader, Sequence};
 
 use super::super::pushed::Doors;
+use super::super::unreadable;
 use super::envelope::unpack;
 use super::{Ended, end};
 use crate::spec::Durability;
@@ -159,11 +160,8 @@ impl Resume for LogSource {
 
 fn decode(bytes: &[u8]) -> Result<Place, Error> {
     let cursor: Option<LogCursor> = serde_json::from_slice(bytes).ok();
-    let cursor = cursor.filter(|cursor| cursor.version == VERSION).ok_or_else(|| Error::Cursor {
-        text: format!(
-            "the cursor of a write-ahead log cannot be read: it is none of version {VERSION}. Use the version of wattle that wrote it, or a newer one"
-        ),
-    })?;
+    let cursor = cursor.filter(|cursor| cursor.version == VERSION);
+    let cursor = cursor.ok_or_else(|| unreadable("a write-ahead log", VERSION))?;
     Ok(Place { position: cursor.position, records: cursor.records })
 }
 

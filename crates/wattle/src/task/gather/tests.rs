@@ -69,7 +69,7 @@ fn an_array_that_its_topic_does_not_take_is_a_dead_letter_of_all_of_it() {
     let refused = |index| Error::Refused {
         text: String::new(),
         oversized: vec![(index, "too large".to_owned())],
-        is_sent: false,
+        alone_above: None,
     };
     assert!(held.put_aside(&refused(0)));
     let letter = held.ready.output.get(0);
