@@ -199,7 +199,8 @@ impl Place {
 
     fn open(&self, format: &FileFormat, is_followed: bool) -> FileSource {
         let (path, format): (&Path, _) = (&self.0, format.clone());
-        let input = FileInput { name: String::new(), path: path.to_owned(), format, is_followed };
+        let here = crate::yaml::Given::default();
+        let input = FileInput { name: String::new(), path: path.to_owned(), here, format, is_followed };
         FileSource::open(&input, true).expect("a file")
     }
 }

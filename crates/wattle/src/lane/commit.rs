@@ -11,8 +11,8 @@ use super::refusal::refusal;
 use super::{Committer, Lane, transactional};
 use crate::error::Error;
 use crate::invariant;
-use crate::kafka::{self, Batch, Failure, Ownership, Position, TopicPartition};
-use crate::stage::{Output, Transformer};
+use crate::kafka::{self, Failure, Ownership, Position, TopicPartition};
+use crate::stage::Transformer;
 use crate::state::{Ends, now_ms};
 use crate::task::Lifecycle;
 
