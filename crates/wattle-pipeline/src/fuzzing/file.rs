@@ -33,7 +33,7 @@ pub fn file(input: &[u8]) {
     let whole = read(&place, &format, false, None, 1 + usize::from(*end));
     if !is_csv {
         assert_eq!(whole, Ok(lines(text)));
-    } else if !text.contains(&b'"') && !text.contains(&b'\r') && !text.starts_with("\u{feff}".as_bytes()) {
+    } else if !text.contains(&b'"') && !text.contains(&b'\r') && !begins_with_mark(text) {
         assert_eq!(whole.clone().ok(), rows(text, delimiter, columns));
     }
     let Ok(whole) = whole else { return };
@@ -42,6 +42,12 @@ pub fn file(input: &[u8]) {
     if is_csv {
         quoted(&place, text, delimiter);
     }
+}
+
+/// Whether the first line that is not blank begins with a byte order mark, which is not of it.
+fn begins_with_mark(text: &[u8]) -> bool {
+    let begin = text.iter().position(|byte| *byte != b'\n').unwrap_or(text.len());
+    text[begin..].starts_with("\u{feff}".as_bytes())
 }
 
 /// The line of a record, and the record.
@@ -193,7 +199,8 @@ impl Place {
 
     fn open(&self, format: &FileFormat, is_followed: bool) -> FileSource {
         let (path, format): (&Path, _) = (&self.0, format.clone());
-        let input = FileInput { name: String::new(), path: path.to_owned(), format, is_followed };
+        let here = crate::yaml::Given::default();
+        let input = FileInput { name: String::new(), path: path.to_owned(), here, format, is_followed };
         FileSource::open(&input, true).expect("a file")
     }
 }

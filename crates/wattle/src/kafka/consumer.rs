@@ -29,6 +29,9 @@ const OUT_OF_TURN: Duration = Duration::from_secs(5);
 /// A topic and a partition number.
 pub(crate) type TopicPartition = (Arc<str>, i32);
 
+/// Of each partition the group's position, and who committed it.
+type Committed = (Vec<Option<Position>>, Vec<Option<Holder>>);
+
 /// Hears of changes of the assignment, from within [`Consumer::poll`].
 pub(crate) trait RebalanceListener: Send + Sync + 'static {
     /// These partitions are ours too from now on. They are paused until [`Consumer::begin`].
@@ -163,11 +166,7 @@ impl<L: RebalanceListener> Consumer<L> {
 
     /// The group's stable positions, and who committed each, as far as that is said. Where a transaction holds one of them open this waits,
     /// and fails with a timeout.
-    pub(crate) fn committed(
-        &self,
-        partitions: &[TopicPartition],
-        timeout: Duration,
-    ) -> Result<(Vec<Option<Position>>, Vec<Option<Holder>>), Error> {
+    pub(crate) fn committed(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Committed, Error> {
         let list = self.inner.committed_offsets(unassigned(partitions), timeout)?;
         let holder = |(topic, partition): &TopicPartition| {
             list.find_partition(topic, *partition).and_then(|element| Holder::read(element.metadata()))
