@@ -12,7 +12,7 @@ use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::members;
-use super::wait::{PATIENCE, wait_for, wait_until};
+use super::wait::{wait_for, wait_until};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 /// For a broker's answer to a test, which is no promise: a broker that has just started is slow on a busy machine.
