@@ -208,6 +208,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let folder = self.0.parent().expect("in a folder");
-        let _ = fs::remove_dir_all(folder);
+        fs::remove_dir_all(folder).unwrap_or_default();
     }
 }

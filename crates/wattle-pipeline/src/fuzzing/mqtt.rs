@@ -167,11 +167,11 @@ impl Model {
     fn step(&mut self, kind: u8, detail: usize) {
         match kind {
             0 | 1 if self.is_connected => self.publish((detail % 3) as u8, 1 + (detail / 3 % 4) as u16, detail / 12),
-            2 if self.is_connected => self.client_reads(detail % 8 > 0),
+            2 if self.is_connected => self.client_reads(!detail.is_multiple_of(8)),
             3 => self.oldest_is_safe(),
             4 if self.is_connected => self.broker_reads(),
             5 => self.disconnect(),
-            6 if !self.is_connected => self.connect(detail % 8 > 0),
+            6 if !self.is_connected => self.connect(!detail.is_multiple_of(8)),
             7 if self.is_connected && !self.waiting.is_empty() => self.oldest_is_not_safe(),
             _ => {}
         }
