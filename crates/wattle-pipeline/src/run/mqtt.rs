@@ -6,18 +6,20 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wattle::{Error, Header, Stop};
 
 use super::push::{Ended, Envelope, Failure, Intake, Refusal, Safe};
 use super::spawn;
-use crate::mqtt::{Answer, Arrival, Connect, Incoming, Outgoing, Publish, Session, TAKEN_OVER, frame, is_final, text};
+use crate::mqtt::{Arrival, Connect, Incoming, Outgoing, Publish, Session, TAKEN_OVER, frame, is_final, text};
 use crate::spec::MqttInput;
 
+use connection::{Connection, Held, check_turn};
 pub(super) use part::BrokerPart;
 
+mod connection;
 mod part;
 
 /// Longest wait for a connection, an answer to it, and for bytes to be taken.
@@ -98,27 +100,6 @@ enum End {
     /// With the reason.
     Lost(String),
     Failed(Failure),
-}
-
-/// A message for which there was no room.
-struct Held {
-    /// The packet.
-    packet: Vec<u8>,
-    head: usize,
-    again: Instant,
-}
-
-struct Connection {
-    socket: TcpStream,
-    read: Vec<u8>,
-    write: Vec<u8>,
-    /// Time between two signs of life.
-    keep_alive: Duration,
-    heard: Instant,
-    ping: Instant,
-    /// It has let us in.
-    welcome: bool,
-    held: Option<Held>,
 }
 
 impl Client {
@@ -419,60 +400,6 @@ impl Client {
     }
 }
 
-impl Connection {
-    fn send(&mut self, packet: &Outgoing<'_>) {
-        packet.write(&mut self.write);
-    }
-
-    fn answer(&mut self, answer: Answer) {
-        self.send(&match answer {
-            Answer::PubAck(id) => Outgoing::PubAck { id },
-            Answer::PubRec(id) => Outgoing::PubRec { id },
-        });
-    }
-
-    /// Returns when so many bytes have come.
-    async fn fill(&mut self, bytes: usize) -> io::Result<()> {
-        while self.read.len() < bytes {
-            if self.socket.read_buf(&mut self.read).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-        Ok(())
-    }
-
-    async fn flush(&mut self) -> Result<(), End> {
-        if self.write.is_empty() {
-            return Ok(());
-        }
-        let written = timeout(PATIENCE, self.socket.write_all(&self.write)).await;
-        self.write.clear();
-        written.map_err(late).and_then(|written| written).map_err(|error| End::Lost(error.to_string()))
-    }
-
-    /// A sign of life, and a look whether the broker gives one. While nothing is read it cannot.
-    fn ping(&mut self, reads_nothing: bool) -> Result<(), End> {
-        let silent = self.heard.elapsed();
-        let looks = self.held.is_none() && !reads_nothing;
-        if looks && silent > self.keep_alive * 3 / 2 {
-            return Err(End::Lost(format!("it has said nothing for {} s", silent.as_secs())));
-        }
-        self.send(&Outgoing::PingReq);
-        self.ping = Instant::now() + self.keep_alive;
-        Ok(())
-    }
-}
-
-/// The first packet of a connection lets us in or does not, and no other one does.
-fn check_turn(welcome: bool, incoming: &Incoming<'_>) -> Result<(), End> {
-    let is_welcome = matches!(incoming, Incoming::ConnAck { .. });
-    if is_welcome == welcome && !matches!(incoming, Incoming::Disconnect { .. }) {
-        let what = if is_welcome { "a second CONNACK" } else { "something before its CONNACK" };
-        return Err(End::Lost(format!("it sends {what}, which MQTT 5 does not allow")));
-    }
-    Ok(())
-}
-
 /// The record of a message. Its key is the topic: what comes over one topic stays in its order.
 fn envelope(publish: &Publish<'_>) -> Envelope {
     let header = |name: &str, value: &[u8]| Header { name: name.to_owned(), value: Some(value.to_vec()) };
@@ -509,20 +436,4 @@ fn malformed() -> End {
 
 fn late(_: tokio::time::error::Elapsed) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", PATIENCE.as_secs()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_broker_lets_us_in_first_and_once() {
-        let connack =
-            Incoming::ConnAck { resumed: true, reason: 0, session_expiry: None, keep_alive: None, text: None };
-        let bye = Incoming::Disconnect { reason: 0x8b, text: None };
-        let lost = |welcome, incoming: &Incoming<'_>| matches!(check_turn(welcome, incoming), Err(End::Lost(_)));
-        assert_eq!([false, true].map(|welcome| lost(welcome, &connack)), [false, true]);
-        assert_eq!([false, true].map(|welcome| lost(welcome, &Incoming::PingResp)), [true, false]);
-        assert_eq!([false, true].map(|welcome| lost(welcome, &bye)), [false, false]);
-    }
 }

@@ -78,3 +78,18 @@ pub(super) const SYNC: Key = Key::new(
     "When a record counts as accepted: on the disk by a sync of its own, on the disk by one that several share, or {periodic: 1s}.",
 )
 .default("group_commit");
+
+pub(super) const COLUMN_TYPES: &[&str] =
+    &["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"];
+
+/// Keys of which a map needs one at least, perhaps with a value.
+pub(super) fn either(kind: &str) -> &'static [(&'static str, Option<bool>)] {
+    match kind {
+        // A file beside a pipeline file has tests alone.
+        "" => &[("streams", None), ("tests", None)],
+        "streams" => &[("output", None), ("outputs", None)],
+        "streams.input(file)" => &[("path", None), ("input_type", None)],
+        "streams.durability" => &[("path", None), ("backend", None), ("enabled", Some(false))],
+        _ => &[],
+    }
+}

@@ -5,23 +5,10 @@ use super::Form::{
     Number, Size, Text, TextOrMap, Word,
 };
 use super::common::{
-    BROKERS, CLIENT, CLIENT_ID, CODEC, JSON_KEYS, KAFKA_KEYS, NAME, RETRY_COUNT, RETRY_FOR, SECURITY, SYNC, TOPIC_EXPR,
+    BROKERS, CLIENT, CLIENT_ID, CODEC, COLUMN_TYPES, JSON_KEYS, KAFKA_KEYS, NAME, RETRY_COUNT, RETRY_FOR, SECURITY,
+    SYNC, TOPIC_EXPR,
 };
 use super::{Key, Map};
-
-const COLUMN_TYPES: &[&str] = &["integer", "float", "numeric", "text", "boolean", "bytes", "timestamp", "date", "json"];
-
-/// Keys of which a map needs one at least, perhaps with a value.
-pub(super) fn either(kind: &str) -> &'static [(&'static str, Option<bool>)] {
-    match kind {
-        // A file beside a pipeline file has tests alone.
-        "" => &[("streams", None), ("tests", None)],
-        "streams" => &[("output", None), ("outputs", None)],
-        "streams.input(file)" => &[("path", None), ("input_type", None)],
-        "streams.durability" => &[("path", None), ("backend", None), ("enabled", Some(false))],
-        _ => &[],
-    }
-}
 
 /// In the order of the guide.
 pub(super) const MAPS: &[Map] = &[

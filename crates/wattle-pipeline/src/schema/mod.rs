@@ -6,7 +6,8 @@ mod keys;
 
 use serde_json::{Map as Object, Value, json};
 
-use keys::{MAPS, either};
+use common::either;
+use keys::MAPS;
 
 /// What a reader does with a file; the test of the schema watches.
 #[cfg_attr(not(test), allow(dead_code))]
