@@ -206,6 +206,10 @@ impl Rule {
 /// Client to broker by whole requests, broker to client as it comes. A client that dies does not take back what is held.
 fn relay(mut client: TcpStream, mut broker: TcpStream, holds: &Holds) {
     let (Ok(mut answers), Ok(mut back)) = (broker.try_clone(), client.try_clone()) else { return };
+    // Otherwise what is written in two parts waits for the other side's delayed acknowledgement, 40 ms.
+    if broker.set_nodelay(true).and_then(|()| client.set_nodelay(true)).is_err() {
+        return;
+    }
     thread::spawn(move || {
         // However one side has ended, the other one is to see it; it may have gone first.
         drop(io::copy(&mut answers, &mut back));

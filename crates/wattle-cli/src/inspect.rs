@@ -110,12 +110,12 @@ fn write_plan(text: &mut String, found: &Inspection) {
     let (positions, group) = (found.positions.len(), &found.group);
     if positions > 0 {
         let positions = many(positions, "position", "positions");
-        writeln!(text, "  {positions} of group {group}: a start begins where start_from says").expect(INFALLIBLE);
+        writeln!(text, "  {positions} of group {group}: a start reads its topics from their beginning, or as start_from_latest says").expect(INFALLIBLE);
     }
     if !found.changelog.is_empty() {
         let keys = many(found.changelog.iter().map(|partition| partition.keys).sum(), "key", "keys");
         let topic = &found.changelog_topic;
-        writeln!(text, "  the topic {topic} with the state of {keys}: a start creates it again").expect(INFALLIBLE);
+        writeln!(text, "  the topic {topic} with {keys}: states, or where a file or another source was read to, which a start then reads and writes again").expect(INFALLIBLE);
     }
     if let Some(LocalState { folder, .. }) = &found.local {
         writeln!(text, "  the folder {} with the local state", folder.display()).expect(INFALLIBLE);
