@@ -113,7 +113,7 @@ fn batch_is_taken_as_arkflow_writes_it_and_stands_last() {
         (", count: 0", &["processors[0].count", "from 1 to 100000"]),
         (", count: 100001", &["processors[0].count", "from 1 to 100000"]),
         (", count: 1, interval: 1s, timeout_ms: 5", &["processors[0].timeout_ms", "interval"]),
-        (", count: 1, interval: 0s", &["processors[0].interval", "longer than nothing"]),
+        (", count: 1, interval: 0s", &["processors[0].interval", "must not be zero"]),
         (", count: 1, format: lines", &["processors[0].format"]),
         (", count: 1, size: 5", &["processors[0].size", "unknown key"]),
     ] {
