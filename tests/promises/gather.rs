@@ -190,6 +190,46 @@ pub(super) fn an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic(
     }
 }
 
+/// Two groups, each with one record that does not pack. What was put aside is so still when a refused transaction has cost the producer.
+pub(super) fn groups_with_records_that_only_the_broker_can_refuse_go_on(room: &Room) {
+    let (input, cluster) = (room.topic("in", 1), room.cluster());
+    let path = room.folder().join("input.jsonl");
+    let is_large = |id: u64| id == 6 || id == 13;
+    let texts: Vec<_> = (0..14).map(|id| padded(&input, id, if is_large(id) { 150_000 } else { 100 })).collect();
+    fs::write(&path, texts.join("\n")).expect("a file");
+    let producer = confirmed_producer(cluster.address());
+    texts.iter().for_each(|text| send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(text)));
+    finish(&producer);
+    let brokers = format!("brokers: \"{}\"", cluster.address());
+    let mut yaml = "streams:\n".to_owned();
+    let sources = [
+        ("kafka", format!("type: kafka, topics: [{input}], consumer_group: {}, {brokers}", room.name("kafka"))),
+        ("file", format!("type: file, path: {}", path.display())),
+    ];
+    let parts = sources.map(|(part, source)| {
+        let output = room.topic_with(part, 1, &[("max.message.bytes", "100000")]);
+        let dead = room.topic(&format!("{part}.dead"), 1);
+        yaml += &format!("  - id: {part}\n    input: {{{source}}}\n    pipeline: {{processors: [{{type: batch, count: 7, interval: 1h}}]}}\n    output: {{type: kafka, topic: {output}, ");
+        yaml += &format!("compression: lz4, exactly_once: true, transactional_id: {}, {brokers}}}\n    error_output: {{type: kafka, topic: {dead}}}\n", room.name(part));
+        (output, dead)
+    });
+    room.drain(yaml);
+    for (output, dead) in &parts {
+        let [written, letters] = [output, dead].map(|topic| {
+            let mut texts: Vec<_> = records(cluster, topic).iter().map(|record| record.text()).collect();
+            texts.sort();
+            texts
+        });
+        let part = |large| {
+            let ids = (0..14).filter(|id| is_large(*id as u64) == large);
+            let mut texts: Vec<_> = ids.map(|id: usize| texts[id].clone()).collect();
+            texts.sort();
+            texts
+        };
+        assert_eq!((written, letters), (part(false), part(true)), "{output}");
+    }
+}
+
 /// The cursor is at the end of a group, and the last group ends with the file.
 pub(super) fn groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills(room: &Room) {
     let (kills, total) = room.number((2, 20_000), (20, 100_000));

@@ -99,7 +99,8 @@ promises! {
         a_group_that_is_not_full_is_written_when_its_time_is_over,
         a_stop_commits_nothing_that_is_held (task only: "the scope has no part in it"),
         groups_of_lines_do_not_depend_on_how_batches_were_cut_over_kills (plain only: "a file has no scope"),
-        an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic (plain only: "the promise chooses the scopes");
+        an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic (plain only: "the promise chooses the scopes"),
+        groups_with_records_that_only_the_broker_can_refuse_go_on (plain only: "the scope has no part in it");
     routing (each scope):
         a_record_and_its_ways_are_one_transaction_over_kills,
         a_topic_that_is_not_listed_is_refused_with_the_record;

@@ -87,7 +87,8 @@ pub fn run_source<T: Source + ?Sized, S: Transformer>(
         |_: &T, batch: &Batch, output: &mut Output, _| Ok(sink.deliver(batch, output, stop)?.then(Vec::new));
     while_open(name, stage, stop, |stage| {
         let flow = Flow { name, stage, dead_letter_topic, limits, metrics, stop };
-        Ok(flow.pump(source, &mut Marks::new(), &mut Care::default(), &mut deliver)? == Ended::AtEnd)
+        let mut held = flow.held(source);
+        Ok(flow.pump(source, &mut Marks::new(), &mut Care::default(), &mut held, &mut deliver)? == Ended::AtEnd)
     })
 }
 
@@ -177,7 +178,7 @@ struct Flow<'a, S> {
 impl<S: Transformer> Flow<'_, S> {
     /// From the cursor that the lane finds to the end of the source, or until it is stopped; once more from the cursor where the lane has to start again.
     fn follow<T: Resume + ?Sized>(&self, lane: &mut impl CursorLane, source: &mut T) -> Result<bool, Error> {
-        let (mut marks, mut care) = (Marks::new(), Care::default());
+        let (mut marks, mut care, mut held) = (Marks::new(), Care::default(), self.held(source));
         let mut before = None;
         while lane.start(self.stop)? {
             // They are counted from the cursor.
@@ -188,7 +189,7 @@ impl<S: Transformer> Flow<'_, S> {
             let mut commit = |source: &T, batch: &Batch, output: &mut Output, done| {
                 lane.commit(batch, output, source.cursor(done), self.stop)
             };
-            let ended = self.pump(source, &mut marks, &mut care, &mut commit)?;
+            let ended = self.pump(source, &mut marks, &mut care, &mut held, &mut commit)?;
             before = Some(lane.cursor().map(<[u8]>::to_vec));
             match ended {
                 Ended::AtEnd => return Ok(true),
@@ -199,22 +200,30 @@ impl<S: Transformer> Flow<'_, S> {
         Ok(false)
     }
 
+    /// Where outputs are gathered into groups.
+    fn held<T: Source + ?Sized>(&self, source: &T) -> Option<Held> {
+        let gather = self.limits.gather.as_ref()?;
+        Some(Held::of_source(gather, self.dead_letter_topic, &source.topics()))
+    }
+
     /// Fills, processes and delivers, to the end of the source or until it is stopped. `marks` are on records by their number behind what is delivered.
     fn pump<T: Source + ?Sized>(
         &self,
         source: &mut T,
         marks: &mut Marks<usize>,
         care: &mut Care,
+        held: &mut Option<Held>,
         deliver: &mut Deliver<'_, T>,
     ) -> Result<Ended, Error> {
         let &Flow { name, stage, dead_letter_topic, limits, metrics, stop } = self;
         let runtime = process::Runtime::new()?;
-        let topics = source.topics();
-        let mut held = limits.gather.as_ref().map(|gather| Held::of_source(gather, dead_letter_topic, &topics));
+        if let Some(held) = held {
+            held.keep(|_| false);
+        }
         let mut writer = Writer { name, deliver, metrics, care, log: AsideLog::default(), last: 0 };
         // What was processed is worth delivering: a stop takes effect where a batch is cut.
         let never = Stop::new();
-        let mut batch = Batch::new(topics);
+        let mut batch = Batch::new(source.topics());
         let mut output = Output::default();
         let replays = source.replays();
         let stopped = || stop.is_stopped() && replays;
@@ -234,7 +243,7 @@ impl<S: Transformer> Flow<'_, S> {
                 let processing = Processing { stage, limits, dead_letter_topic, cut_above, runtime, timers };
                 let done = process::run(&processing, &batch, from, &mut output, |_| &never)?;
                 let Done { until, aside, .. } = done.expect("nobody can stop it");
-                let written = if let Some(held) = &mut held {
+                let written = if let Some(held) = held.as_mut() {
                     let free = held.take(&batch, from..until, &output, aside);
                     writer.write_groups(source, held, free)?
                 } else {
@@ -257,7 +266,7 @@ impl<S: Transformer> Flow<'_, S> {
                 from = until;
                 writer.last = until;
             }
-            if let Some(held) = &mut held {
+            if let Some(held) = held.as_mut() {
                 let at_end = fill == Fill::End && !stop.is_stopped();
                 if at_end {
                     held.end_all()
@@ -335,10 +344,11 @@ impl<T: Source + ?Sized> Writer<'_, T> {
             let Bundle { batch, output } = &mut held.ready;
             match self.write(source, Part { batch, output, aside, records, dead_letters }, until) {
                 Err(error) if held.put_aside(&error) => self.care.learn(&error),
-                written => {
+                Ok(true) => {
                     held.committed();
-                    return written;
+                    return Ok(true);
                 }
+                written => return written,
             }
         }
     }

@@ -67,6 +67,8 @@ pub(crate) struct Held {
     passed: BTreeMap<Place, Passed>,
     /// Records that were put aside, not noted yet.
     pub(crate) aside: Aside,
+    /// Why a topic has refused what was made from a record, until it is committed: where the record is read again, it is put aside at once.
+    refused: BTreeMap<(Place, Offset, String), String>,
 }
 
 /// Without records it is none.
@@ -103,6 +105,7 @@ impl Held {
             ready: Bundle::new(topics),
             passed: BTreeMap::new(),
             aside: Aside::default(),
+            refused: BTreeMap::new(),
         }
     }
 
@@ -129,11 +132,13 @@ impl Held {
     /// Returns whether something is held of the place.
     fn take_one(&mut self, batch: &Batch, index: usize, messages: &[Sent<'_>]) -> bool {
         let (record, topic) = (batch.get(index), batch.topic_index(index));
-        let place = if self.of_source { (0, 0) } else { (record.partition, topic) };
+        let place = self.place(batch, index);
         let good = messages.iter().filter(|message| Some(message.topic) != self.dead.as_deref()).count();
         let group = self.groups.entry(place).or_insert_with(|| Group::new(&self.topics));
         if group.records == 0 && good == 0 {
+            let first = self.ready.batch.len();
             self.ready.add(topic, &record, messages.iter().copied());
+            self.turn_known(first);
             self.pass(place, record.offset.next(), 1);
             return false;
         }
@@ -175,13 +180,19 @@ impl Held {
 
     fn end(&mut self, place: Place) {
         let Some(mut group) = self.groups.remove(&place).filter(|group| group.records > 0) else { return };
+        let first = self.ready.batch.len();
         match self.gather.format {
             GroupFormat::Records => self.ready.append(&group.held),
             GroupFormat::Array => self.ready.join(&group.held, self.dead.as_deref()),
         }
+        self.turn_known(first);
         self.pass(place, group.last.next(), group.records);
         group.clear();
         self.groups.insert(place, group);
+    }
+
+    fn place(&self, batch: &Batch, index: usize) -> Place {
+        if self.of_source { (0, 0) } else { (batch.get(index).partition, batch.topic_index(index)) }
     }
 
     fn pass(&mut self, place: Place, position: Position, records: usize) {
@@ -212,6 +223,11 @@ impl Held {
 
     /// What was to be written is committed. Returns which records were put aside since the last time.
     pub(crate) fn committed(&mut self) -> Aside {
+        let (of_source, passed) = (self.of_source, &self.passed);
+        // The numbers of a source may begin anew; at worst a record is refused once more.
+        self.refused.retain(|(place, offset, _), _| {
+            !of_source && passed.get(place).is_none_or(|passed| passed.position < offset.next())
+        });
         self.passed.clear();
         self.ready.clear();
         std::mem::take(&mut self.aside)
@@ -229,7 +245,41 @@ impl Held {
 
     /// Turns what is larger than its topic takes into dead letters, and shortens dead letters that are. False where that helps nothing.
     pub(crate) fn put_aside(&mut self, error: &Error) -> bool {
-        let (Error::Refused { oversized, .. }, Some(dead)) = (error, &self.dead) else { return false };
+        let Error::Refused { oversized, .. } = error else { return false };
+        for (index, reason) in oversized {
+            let message = self.ready.output.get(*index);
+            let (place, offset) =
+                (self.place(&self.ready.batch, message.source), self.ready.batch.get(message.source).offset);
+            self.refused.insert((place, offset, message.topic.to_owned()), reason.clone());
+        }
+        self.turn(oversized) && !oversized.is_empty()
+    }
+
+    /// The same for what was refused before, of messages from records from `first` on. A dead letter that was too large is one again.
+    fn turn_known(&mut self, first: usize) {
+        if self.refused.is_empty() {
+            return;
+        }
+        for is_letter in [false, true] {
+            let Bundle { batch, output } = &self.ready;
+            let reason = |(index, message): (usize, Sent<'_>)| {
+                let key =
+                    (self.place(batch, message.source), batch.get(message.source).offset, message.topic.to_owned());
+                let reason =
+                    self.refused.get(&key).filter(|_| (Some(message.topic) == self.dead.as_deref()) == is_letter)?;
+                Some((index, reason.clone()))
+            };
+            let new = output.iter().enumerate().filter(|(_, message)| message.source >= first);
+            let known: Vec<_> = new.filter_map(reason).collect();
+            self.turn(&known);
+        }
+    }
+
+    fn turn(&mut self, oversized: &[(usize, String)]) -> bool {
+        let Some(dead) = &self.dead else { return false };
+        if oversized.is_empty() {
+            return true;
+        }
         let Bundle { batch, output } = &mut self.ready;
         let mut reasons = BTreeMap::new();
         for (index, reason) in oversized {
@@ -252,13 +302,16 @@ impl Held {
             self.aside.dead_letters.add(&record, &reason);
         }
         *output = made;
-        !oversized.is_empty()
+        true
     }
 
     /// Forgets everything of the other tasks.
     pub(crate) fn keep(&mut self, tasks: impl Fn(i32) -> bool) {
         self.groups.retain(|(task, _), _| tasks(*task));
         self.passed.retain(|(task, _), _| tasks(*task));
+        if self.passed.is_empty() && self.groups.values().all(|group| group.records == 0) {
+            self.aside = Aside::default();
+        }
         let batch = &self.ready.batch;
         if (0..batch.len()).any(|index| !tasks(batch.get(index).partition)) {
             let mut kept = Bundle::new(&self.topics);

@@ -45,6 +45,34 @@ fn run(held: &mut Held, records: &[(i32, i64, &str)]) -> (Vec<String>, BTreeMap<
     (texts.into_iter().map(|(text, _)| text).collect(), positions)
 }
 
+fn refused(index: usize) -> Error {
+    Error::Refused { text: String::new(), oversized: vec![(index, "too large".to_owned())], alone_above: None }
+}
+
+#[test]
+fn what_was_refused_is_put_aside_at_once_where_it_is_read_again() {
+    for of_source in [false, true] {
+        let gather = gather(3, GroupFormat::Records);
+        let mut held = Held { of_source, ..held(&gather) };
+        let again = |held: &mut Held| {
+            // A new start reads from the committed position.
+            held.keep(|_| false);
+            take(held, &[(0, 5, "a"), (0, 6, "b"), (0, 7, "c")]);
+            let topics = held.ready.output.iter().map(|message| message.topic.to_owned());
+            topics.collect::<Vec<_>>()
+        };
+        assert_eq!(again(&mut held), ["out", "out", "out"]);
+        assert!(held.put_aside(&refused(1)));
+        assert_eq!(again(&mut held), ["out", "out", "dead"]);
+        let headers = held.ready.output.get(2).headers.len();
+        assert!(held.put_aside(&refused(2)), "its letter is too large as well");
+        assert_eq!(again(&mut held), ["out", "out", "dead"]);
+        assert!(held.ready.output.get(2).headers.len() > headers, "it is short at once");
+        assert_eq!(held.committed().dead_letters.count, 1, "however often it was put aside");
+        assert!(held.refused.is_empty(), "it is committed");
+    }
+}
+
 #[test]
 fn an_array_that_its_topic_does_not_take_is_a_dead_letter_of_all_of_it() {
     let mut held = held(&gather(2, GroupFormat::Array));
@@ -66,11 +94,6 @@ fn an_array_that_its_topic_does_not_take_is_a_dead_letter_of_all_of_it() {
         output.send(Message::to("out").value(value));
     }
     held.take(&batch, 0..2, &output, Aside::default());
-    let refused = |index| Error::Refused {
-        text: String::new(),
-        oversized: vec![(index, "too large".to_owned())],
-        alone_above: None,
-    };
     assert!(held.put_aside(&refused(0)));
     let letter = held.ready.output.get(0);
     assert_eq!((letter.topic, letter.value, held.ready.output.len()), ("dead", Some(&b"[1,1]"[..]), 1));
