@@ -35,7 +35,7 @@ pub(super) fn an_inspection_shows_where_an_application_stands_and_a_reset_lets_i
     foreign.abort();
 
     let text = done(wattle(room, "reset", &[]));
-    assert!(text.contains("the state of 97 keys") && text.contains("--execute"), "{text}");
+    assert!(text.contains("with 97 keys") && text.contains("--execute"), "{text}");
     let unchanged = inspect(room);
     assert_eq!((&unchanged["positions"], &unchanged["changelog"]), (&running["positions"], &running["changelog"]));
     done(wattle(room, "reset", &["--execute"]));
