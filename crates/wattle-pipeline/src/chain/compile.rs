@@ -92,7 +92,8 @@ fn compile(access: Access, source: &str, field: &Field, text: &str) -> Option<Pr
     let environment = ExternalEnv::new_with_kind(Kind::any(), metadata_kind());
     match compile_with_external(source, &vrl::stdlib::all(), &environment, config) {
         Ok(result) => {
-            // A warning is a result that nobody uses or a name that will go: both are mistakes in a new program.
+            // A warning is a result that nobody uses or a name that will go: both are mistakes in a new program. One that takes the error of a
+            // call and does not look at it means to.
             report(&result.warnings, source, field, text);
             Some(result.program)
         }
@@ -180,6 +181,7 @@ fn report(diagnostics: &DiagnosticList, source: &str, field: &Field, text: &str)
             }
         };
         match place {
+            _ if diagnostic.message.starts_with("unused variable") => field.note(message),
             Some(place) => field.problem_in(place, message),
             None => field.problem(message),
         }

@@ -72,6 +72,7 @@ fn a_condition_is_true_or_false_and_changes_nothing() {
 fn a_result_that_nobody_uses_is_a_mistake() {
     refuses(&vrl("'upcase(\"a\"); .b = 2'"), &["unused"]);
     accepted(&vrl("'.b = 2; .'"));
+    accepted(&vrl("'.v2, err = .value * 2; .'"));
 }
 
 #[test]
