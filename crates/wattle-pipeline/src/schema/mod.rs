@@ -211,7 +211,7 @@ fn property(place: &str, key: &Key) -> Value {
 }
 
 fn duration() -> Value {
-    json!({"type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)", "examples": ["100ms", "5s", "2m", "1h"]})
+    json!({"type": "string", "pattern": "^[0-9]+ ?(ns|us|ms|s|m|h)", "examples": ["100ms", "5s", "2m", "1h"]})
 }
 
 /// The words, and numbers among them as numbers too: `acks: 1`.
