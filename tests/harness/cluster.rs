@@ -214,11 +214,7 @@ pub(crate) struct Group<'a> {
 impl Group<'_> {
     /// Committed positions of a topic, a partition after the other; pending transactions do not count.
     pub(crate) fn committed(&self, topic: &str) -> Vec<Option<i64>> {
-        let mut list = TopicPartitionList::new();
-        list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
-        let found = wait_for(&format!("positions of group {}", self.name), ANSWER, || {
-            self.consumer.committed_offsets(list.clone(), TIMEOUT).ok() // a coordinator that is loading answers with an error
-        });
+        let found = self.positions(topic);
         let by_partition: BTreeMap<i32, Option<i64>> =
             found.elements().iter().map(|e| (e.partition(), e.offset().to_raw().filter(|&o| o >= 0))).collect();
         by_partition.into_values().collect()
@@ -226,12 +222,15 @@ impl Group<'_> {
 
     /// What was committed beside the positions of a topic: who did it.
     pub(crate) fn holders(&self, topic: &str) -> Vec<String> {
+        self.positions(topic).elements().iter().map(|element| element.metadata().to_owned()).collect()
+    }
+
+    fn positions(&self, topic: &str) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
         list.add_partition_range(topic, 0, self.cluster.count(topic) - 1);
-        let found = wait_for(&format!("positions of group {}", self.name), ANSWER, || {
-            self.consumer.committed_offsets(list.clone(), TIMEOUT).ok()
-        });
-        found.elements().iter().map(|element| element.metadata().to_owned()).collect()
+        wait_for(&format!("positions of group {}", self.name), ANSWER, || {
+            self.consumer.committed_offsets(list.clone(), TIMEOUT).ok() // a coordinator that is loading answers with an error
+        })
     }
 
     /// Returns when the coordinator answers: a broker that has just started for the first time makes the topic for it now.

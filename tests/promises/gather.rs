@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rdkafka::producer::BaseRecord;
@@ -149,15 +150,30 @@ pub(super) fn a_stop_commits_nothing_that_is_held(room: &Room) {
     Ledger::of(room.cluster(), &output).assert_exact(0..5);
 }
 
+/// The same records in a file and, of one key, in a partition of a topic.
+struct Twice {
+    path: PathBuf,
+    input: String,
+    texts: Vec<String>,
+}
+
+impl Twice {
+    /// Records with so much each that hardly packs.
+    fn write(room: &Room, count: u64, length: impl Fn(u64) -> usize) -> Self {
+        let (input, path) = (room.topic("in", 1), room.folder().join("input.jsonl"));
+        let texts: Vec<_> = (0..count).map(|id| padded(&input, id, length(id))).collect();
+        fs::write(&path, texts.join("\n")).expect("a file");
+        let producer = confirmed_producer(room.cluster().address());
+        texts.iter().for_each(|text| send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(text)));
+        finish(&producer);
+        Twice { path, input, texts }
+    }
+}
+
 /// Compressed, only the broker can tell. Three groups each, of which the middle one does not pack.
 pub(super) fn an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic(room: &Room) {
-    let (input, cluster) = (room.topic("in", 1), room.cluster());
-    let path = room.folder().join("input.jsonl");
-    let texts: Vec<_> = (0..30).map(|id| padded(&input, id, if (10..20).contains(&id) { 200 } else { 2 })).collect();
-    fs::write(&path, texts.join("\n")).expect("a file");
-    let producer = confirmed_producer(cluster.address());
-    texts.iter().for_each(|text| send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(text)));
-    finish(&producer);
+    let cluster = room.cluster();
+    let Twice { path, input, texts } = Twice::write(room, 30, |id| if (10..20).contains(&id) { 200 } else { 2 });
     let brokers = format!("brokers: \"{}\"", cluster.address());
     let mut yaml = "streams:\n".to_owned();
     let parts = ["task", "worker", "least", "file"].map(|part| {
@@ -192,14 +208,9 @@ pub(super) fn an_array_that_only_the_broker_can_refuse_moves_to_the_error_topic(
 
 /// Two groups, each with one record that does not pack. What was put aside is so still when a refused transaction has cost the producer.
 pub(super) fn groups_with_records_that_only_the_broker_can_refuse_go_on(room: &Room) {
-    let (input, cluster) = (room.topic("in", 1), room.cluster());
-    let path = room.folder().join("input.jsonl");
+    let cluster = room.cluster();
     let is_large = |id: u64| id == 6 || id == 13;
-    let texts: Vec<_> = (0..14).map(|id| padded(&input, id, if is_large(id) { 150_000 } else { 100 })).collect();
-    fs::write(&path, texts.join("\n")).expect("a file");
-    let producer = confirmed_producer(cluster.address());
-    texts.iter().for_each(|text| send(&producer, BaseRecord::to(&input).partition(0).key("k").payload(text)));
-    finish(&producer);
+    let Twice { path, input, texts } = Twice::write(room, 14, |id| if is_large(id) { 150_000 } else { 100 });
     let brokers = format!("brokers: \"{}\"", cluster.address());
     let mut yaml = "streams:\n".to_owned();
     let sources = [

@@ -265,12 +265,13 @@ impl StreamPlan {
     pub(crate) fn clusters(&self) -> Clusters {
         let Stream { input, output, error_output, .. } = &self.0;
         let mut clusters = Clusters::new();
-        if let Input::Kafka(input) = input {
-            clusters.insert(input.brokers.clone(), input.client.clone());
-        }
+        let input = match input {
+            Input::Kafka(input) => Some((&input.brokers, &input.client)),
+            _ => None,
+        };
         let output = output.kafka().map(|output| (&output.brokers, &output.client));
         let errors = error_output.as_ref().map(|errors| (&errors.brokers, &errors.client));
-        for (brokers, client) in output.into_iter().chain(errors) {
+        for (brokers, client) in input.into_iter().chain(output).chain(errors) {
             clusters.entry(brokers.clone()).or_insert_with(|| client.clone());
         }
         clusters

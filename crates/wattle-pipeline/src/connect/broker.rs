@@ -104,8 +104,7 @@ fn answer(socket: &mut TcpStream, read: impl Fn(&Incoming<'_>) -> Option<Result<
 fn granted(input: &MqttInput, reasons: &[u8]) -> Result<(), Refused> {
     let of = |(topic, reason): (&String, &u8)| match *reason {
         reason if reason >= 0x80 => {
-            let (_, text) = refused(&format!("refuses the subscription to {topic}"), reason, "what the user may read");
-            Some(text)
+            Some(said(&format!("refuses the subscription to {topic}"), reason, "what the user may read"))
         }
         reason if reason < input.qos => Some(format!(
             "grants QoS {reason} for {topic} where qos: {} is asked for: set qos: {reason}, or let it grant more",
@@ -118,12 +117,12 @@ fn granted(input: &MqttInput, reasons: &[u8]) -> Result<(), Refused> {
 }
 
 fn refused(what: &str, reason: u8, remedy: &str) -> Refused {
-    let exit = if is_final(reason) || reason >= 0x80 && what.starts_with("refuses") {
-        Exit::Failed
-    } else {
-        Exit::Unreachable
-    };
-    (exit, format!("{what}: {} ({reason:#04x}); look at {remedy}", text(reason)))
+    let exit = if is_final(reason) { Exit::Failed } else { Exit::Unreachable };
+    (exit, said(what, reason, remedy))
+}
+
+fn said(what: &str, reason: u8, remedy: &str) -> String {
+    format!("{what}: {} ({reason:#04x}); look at {remedy}", text(reason))
 }
 
 fn silent(error: &io::Error) -> Refused {

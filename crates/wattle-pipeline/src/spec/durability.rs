@@ -6,7 +6,7 @@ use std::time::Duration;
 use wattle_wal::{Options, SyncMode};
 
 use super::Surroundings;
-use crate::yaml::{Field, Given, Map};
+use crate::yaml::{Field, Given, LONGEST, Map};
 
 /// A write-ahead log that is asked for.
 pub(crate) struct Durability {
@@ -96,7 +96,7 @@ fn period(field: &Field) -> Option<Duration> {
     }
     let mut map = Map::of(field)?;
     let mut number = |key, most| map.get(key).map_or(Some(0), |field| field.number(most));
-    let (seconds, nanos) = (number("secs", 365 * 24 * 3600), number("nanos", 999_999_999));
+    let (seconds, nanos) = (number("secs", LONGEST.as_secs()), number("nanos", 999_999_999));
     map.finish();
     Some(Duration::from_secs(seconds?) + Duration::from_nanos(nanos?))
 }

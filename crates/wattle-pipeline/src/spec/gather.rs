@@ -5,7 +5,6 @@ use std::time::Duration;
 use wattle::{Gather, GroupFormat};
 
 use super::batch::MOST_SIZE;
-use super::http_output::MOST_MILLIS;
 use super::{Output, Stream};
 use crate::chain::{Item, Processor};
 use crate::problem::Report;
@@ -27,7 +26,7 @@ pub(crate) fn read(item: &Field, map: &mut Map) -> Given<Gather> {
         field.problem("says the same as interval; remove one of the two");
     }
     let interval = interval.and_then(|field| field.time());
-    let millis = millis.and_then(|field| field.count(MOST_MILLIS)).map(Duration::from_millis);
+    let millis = millis.and_then(|field| field.millis());
     let format = map
         .get("format")
         .and_then(|field| field.word(&[("records", GroupFormat::Records), ("array", GroupFormat::Array)]));

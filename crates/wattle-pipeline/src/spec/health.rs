@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::host::address_problem;
+use super::host;
 use crate::yaml::{Field, Map};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ const STUCK: Duration = Duration::from_secs(30);
 pub(super) fn read(field: &Field) -> Option<HealthCheck> {
     let mut map = Map::of(field)?;
     let enabled = map.get("enabled").and_then(|field| field.bool()).unwrap_or(true);
-    let address = map.get("address").and_then(|field| address(&field)).unwrap_or_else(|| ADDRESS.to_owned());
+    let address = map.get("address").and_then(|field| host::address(&field)).unwrap_or_else(|| ADDRESS.to_owned());
     let mut taken = vec![METRICS.to_owned()];
     let mut path = |key: &'static str, default: &str| {
         let path = map.get(key).and_then(|field| path(&field, &taken)).unwrap_or_else(|| default.to_owned());
@@ -37,15 +37,6 @@ pub(super) fn read(field: &Field) -> Option<HealthCheck> {
     let stuck_after = map.get("stuck_after").and_then(|field| field.time()).unwrap_or(STUCK);
     map.finish();
     enabled.then_some(HealthCheck { address, health_path, readiness_path, liveness_path, stuck_after })
-}
-
-fn address(field: &Field) -> Option<String> {
-    let address = field.name()?;
-    match address_problem(&address) {
-        Some(problem) => field.problem(problem),
-        None => return Some(address),
-    }
-    None
 }
 
 fn path(field: &Field, taken: &[String]) -> Option<String> {

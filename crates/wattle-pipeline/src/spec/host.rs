@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::yaml::Field;
+
 /// What is wrong with the name or the address of a host; an IPv6 address is in brackets where `:` could begin a port.
 pub(super) fn host_problem(host: &str) -> Option<&'static str> {
     let is_number = |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit());
@@ -24,8 +26,18 @@ pub(super) fn host_problem(host: &str) -> Option<&'static str> {
         .then_some("is no name of a host: those have letters, digits, . - and _ only")
 }
 
+/// `HOST:PORT` of a listener; a name is looked up when it starts.
+pub(super) fn address(field: &Field) -> Option<String> {
+    let address = field.name()?;
+    if let Some(problem) = address_problem(&address) {
+        field.problem(problem);
+        return None;
+    }
+    Some(address)
+}
+
 /// What is wrong with `HOST:PORT`. Port 0 is one where a listener may have any.
-pub(super) fn address_problem(address: &str) -> Option<&'static str> {
+fn address_problem(address: &str) -> Option<&'static str> {
     const FORM: &str = "must be HOST:PORT, as in 127.0.0.1:8080; 0.0.0.0 stands for all addresses of the machine";
     match address.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => host_problem(host).map(|_| FORM),

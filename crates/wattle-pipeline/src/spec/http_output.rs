@@ -55,8 +55,6 @@ pub(crate) const KEY: &str = "idempotency-key";
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const BATCH: u64 = 100;
-/// A year, as for times with a unit.
-pub(super) const MOST_MILLIS: u64 = 365 * 24 * 3600 * 1000;
 
 pub(super) fn read(map: &mut Map) -> Option<HttpOutput> {
     let url = map.required("url", "an http output needs the url that records are sent to").and_then(|f| url(&f));
@@ -104,7 +102,7 @@ fn timeout(map: &mut Map) -> Duration {
     if let (Some(_), Some(field)) = (&own, &millis) {
         field.problem("says the same as timeout; remove one of the two");
     }
-    let millis = millis.and_then(|field| field.count(MOST_MILLIS)).map(Duration::from_millis);
+    let millis = millis.and_then(|field| field.millis());
     own.and_then(|field| field.time()).or(millis).unwrap_or(TIMEOUT)
 }
 

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::batch::MOST_RECORDS;
-use super::host::address_problem;
+use super::host;
 use crate::yaml::{Field, Given, Map};
 
 #[derive(Clone)]
@@ -95,7 +95,7 @@ pub(super) fn http(map: &mut Map) -> HttpInput {
     }
     HttpInput {
         address: match address {
-            Some(field) => field.given(listen_address(&field).unwrap_or_default()),
+            Some(field) => field.given(host::address(&field).unwrap_or_default()),
             None => Given { value: String::new(), place: here, path: map.path_of("address") },
         },
         path: path.and_then(|field| request_path(&field)).unwrap_or_default(),
@@ -120,16 +120,6 @@ pub(super) fn stdin(map: &mut Map, field: &Field) -> StdinInput {
     let formats = [("lines", StdinFormat::Lines), ("text", StdinFormat::Text)];
     let format = map.get("format").and_then(|field| field.word(&formats)).unwrap_or(StdinFormat::Lines);
     StdinInput { format, here: field.given(()) }
-}
-
-/// `HOST:PORT`; a name is looked up when the stream starts.
-fn listen_address(field: &Field) -> Option<String> {
-    let text = field.name()?;
-    match address_problem(&text) {
-        Some(problem) => field.problem(problem),
-        None => return Some(text),
-    }
-    None
 }
 
 fn request_path(field: &Field) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::problem::{Place, Report, hint};
 use crate::schema::Look;
 
 /// No time of a file is longer.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A map that is being read.
 pub(crate) struct Map<'a> {
@@ -249,6 +249,11 @@ impl<'a> Field<'a> {
             return None;
         }
         Some(time)
+    }
+
+    /// Milliseconds from 1 on, as the predecessor has times.
+    pub(crate) fn millis(&self) -> Option<Duration> {
+        self.count(LONGEST.as_secs() * 1000).map(Duration::from_millis)
     }
 
     /// A time longer than none.

@@ -11,7 +11,7 @@ mod units;
 use std::path::Path;
 
 pub(crate) use env::substitute;
-pub(crate) use fields::{Field, Given, Map};
+pub(crate) use fields::{Field, Given, LONGEST, Map};
 pub(crate) use json::payload;
 
 use crate::problem::{Place, Report};

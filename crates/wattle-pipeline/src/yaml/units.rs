@@ -18,7 +18,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
             "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000_000_000,
             _ => return None,
         };
-        nanos += u128::from(number) * unit;
+        nanos = u128::from(number).checked_mul(unit)?.checked_add(nanos)?;
         rest = behind[end..].trim_start();
         if rest.is_empty() {
             let second = 1_000_000_000;

@@ -247,12 +247,16 @@ impl Held {
     pub(crate) fn put_aside(&mut self, error: &Error) -> bool {
         let Error::Refused { oversized, .. } = error else { return false };
         for (index, reason) in oversized {
-            let message = self.ready.output.get(*index);
-            let (place, offset) =
-                (self.place(&self.ready.batch, message.source), self.ready.batch.get(message.source).offset);
-            self.refused.insert((place, offset, message.topic.to_owned()), reason.clone());
+            let key = self.key_of(&self.ready.output.get(*index));
+            self.refused.insert(key, reason.clone());
         }
-        self.turn(oversized) && !oversized.is_empty()
+        self.turn(oversized)
+    }
+
+    /// Names a message that is to be written, also where its record is read again.
+    fn key_of(&self, message: &Sent<'_>) -> (Place, Offset, String) {
+        let batch = &self.ready.batch;
+        (self.place(batch, message.source), batch.get(message.source).offset, message.topic.to_owned())
     }
 
     /// The same for what was refused before, of messages from records from `first` on. A dead letter that was too large is one again.
@@ -261,25 +265,17 @@ impl Held {
             return;
         }
         for is_letter in [false, true] {
-            let Bundle { batch, output } = &self.ready;
-            let reason = |(index, message): (usize, Sent<'_>)| {
-                let key =
-                    (self.place(batch, message.source), batch.get(message.source).offset, message.topic.to_owned());
-                let reason =
-                    self.refused.get(&key).filter(|_| (Some(message.topic) == self.dead.as_deref()) == is_letter)?;
-                Some((index, reason.clone()))
-            };
-            let new = output.iter().enumerate().filter(|(_, message)| message.source >= first);
+            let new = self.ready.output.iter().enumerate().filter(|(_, message)| {
+                message.source >= first && (Some(message.topic) == self.dead.as_deref()) == is_letter
+            });
+            let reason = |(index, message)| Some((index, self.refused.get(&self.key_of(&message))?.clone()));
             let known: Vec<_> = new.filter_map(reason).collect();
             self.turn(&known);
         }
     }
 
     fn turn(&mut self, oversized: &[(usize, String)]) -> bool {
-        let Some(dead) = &self.dead else { return false };
-        if oversized.is_empty() {
-            return true;
-        }
+        let Some(dead) = self.dead.as_ref().filter(|_| !oversized.is_empty()) else { return false };
         let Bundle { batch, output } = &mut self.ready;
         let mut reasons = BTreeMap::new();
         for (index, reason) in oversized {

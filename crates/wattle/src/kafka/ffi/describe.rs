@@ -56,20 +56,13 @@ pub(crate) fn topic_ids(
     topics: &[String],
     timeout: Duration,
 ) -> Result<BTreeMap<String, String>, Error> {
-    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_str()).ok()).collect();
-    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-    // SAFETY: the client is alive; the collection outlives its use, and is destroyed once.
+    // SAFETY: the client is alive; a description is read while it lives.
     unsafe {
-        let collection = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
-        let ids = ask(
-            client,
-            Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
-            (timeout, timeout + Duration::from_secs(1)),
-            |options, queue| sys::rd_kafka_DescribeTopics(client, collection, options, queue),
-            |event| Ok(ids(event)),
-        );
-        sys::rd_kafka_TopicCollection_destroy(collection);
-        ids
+        describe_topics(client, topics, timeout, false, |topic| {
+            let error = sys::rd_kafka_error_code(sys::rd_kafka_TopicDescription_error(topic));
+            let id = || text(sys::rd_kafka_Uuid_base64str(sys::rd_kafka_TopicDescription_topic_id(topic)));
+            (!error.is_error()).then(id)
+        })
     }
 }
 
@@ -88,61 +81,30 @@ pub(crate) fn topic_rights(
     topics: &[String],
     timeout: Duration,
 ) -> Result<BTreeMap<String, Rights>, Error> {
-    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_str()).ok()).collect();
-    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-    // SAFETY: the client is alive; the collection outlives its use, and is destroyed once; everything is read while the event lives.
+    // SAFETY: the client is alive; a description is read while it lives.
     unsafe {
-        let collection = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
-        let rights = ask(
-            client,
-            Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
-            (timeout, timeout + Duration::from_secs(1)),
-            |options, queue| {
-                sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1);
-                sys::rd_kafka_DescribeTopics(client, collection, options, queue);
-            },
-            |event| {
-                let mut count = 0;
-                let result = sys::rd_kafka_event_DescribeTopics_result(event);
-                let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
-                let right = |index| {
-                    let (topic, mut count) = (*topics.add(index), 0);
-                    let operations = sys::rd_kafka_TopicDescription_authorized_operations(topic, &raw mut count);
-                    Some((text(sys::rd_kafka_TopicDescription_name(topic)), rights(operations, count)?))
-                };
-                Ok((0..count).filter_map(right).collect())
-            },
-        );
-        sys::rd_kafka_TopicCollection_destroy(collection);
-        rights
+        describe_topics(client, topics, timeout, true, |topic| {
+            let mut count = 0;
+            let operations = sys::rd_kafka_TopicDescription_authorized_operations(topic, &raw mut count);
+            rights(operations, count)
+        })
     }
 }
 
 /// What we may do with a group; `None` where the broker does not tell, as of one that does not exist.
 pub(crate) fn group_rights(client: Handle, name: &str, timeout: Duration) -> Result<Option<Rights>, Error> {
-    let name = CString::new(name).map_err(|_| Error::text("a group's name holds a zero byte"))?;
-    let mut names = [name.as_ptr()];
-    // SAFETY: the client and the name are alive over the call; everything is read while the event lives.
+    // SAFETY: the client is alive; everything is read while the event lives.
     unsafe {
-        ask(
-            client,
-            Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
-            (NEVER, timeout),
-            |options, queue| {
-                sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1);
-                sys::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), 1, options, queue);
-            },
-            |event| {
-                let mut count = 0;
-                let result = sys::rd_kafka_event_DescribeConsumerGroups_result(event);
-                let groups = sys::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
-                if count == 0 || !sys::rd_kafka_ConsumerGroupDescription_error(*groups).is_null() {
-                    return Ok(None);
-                }
-                let operations = sys::rd_kafka_ConsumerGroupDescription_authorized_operations(*groups, &raw mut count);
-                Ok(rights(operations, count))
-            },
-        )
+        describe_group(client, name, timeout, true, |event| {
+            let mut count = 0;
+            let result = sys::rd_kafka_event_DescribeConsumerGroups_result(event);
+            let groups = sys::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
+            if count == 0 || !sys::rd_kafka_ConsumerGroupDescription_error(*groups).is_null() {
+                return Ok(None);
+            }
+            let operations = sys::rd_kafka_ConsumerGroupDescription_authorized_operations(*groups, &raw mut count);
+            Ok(rights(operations, count))
+        })
     }
 }
 
@@ -165,6 +127,59 @@ unsafe fn rights(operations: *const sys::rd_kafka_AclOperation_t, count: usize) 
 
 /// A consumer group. One that does not exist has no members, and so has one whose coordinator is loading it under the classic protocol.
 pub(crate) fn group(client: Handle, name: &str, timeout: Duration) -> Result<Group, Error> {
+    // SAFETY: the client is alive; the event is the answer.
+    unsafe { describe_group(client, name, timeout, false, |event| described(event)) }
+}
+
+/// What `read` takes of each topic; one of which it takes nothing is left out.
+///
+/// # Safety
+/// `client` is alive, and `read` reads a description no longer than it is called.
+unsafe fn describe_topics<T>(
+    client: Handle,
+    topics: &[String],
+    timeout: Duration,
+    with_rights: bool,
+    read: impl Fn(*const sys::rd_kafka_TopicDescription_t) -> Option<T>,
+) -> Result<BTreeMap<String, T>, Error> {
+    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_str()).ok()).collect();
+    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    // SAFETY: the client is alive; the collection outlives its use, and is destroyed once; everything is read while the event lives.
+    unsafe {
+        let collection = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+        let found = ask(
+            client,
+            Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+            (timeout, timeout + Duration::from_secs(1)),
+            |options, queue| {
+                ask_for_rights(options, with_rights);
+                sys::rd_kafka_DescribeTopics(client, collection, options, queue);
+            },
+            |event| {
+                let mut count = 0;
+                let result = sys::rd_kafka_event_DescribeTopics_result(event);
+                let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+                let one = |index| {
+                    let topic = *topics.add(index);
+                    Some((text(sys::rd_kafka_TopicDescription_name(topic)), read(topic)?))
+                };
+                Ok((0..count).filter_map(one).collect())
+            },
+        );
+        sys::rd_kafka_TopicCollection_destroy(collection);
+        found
+    }
+}
+
+/// # Safety
+/// `client` is alive, and `read` reads the answer to a `DescribeConsumerGroups`.
+unsafe fn describe_group<T>(
+    client: Handle,
+    name: &str,
+    timeout: Duration,
+    with_rights: bool,
+    read: impl FnOnce(*mut sys::rd_kafka_event_t) -> Result<T, Error>,
+) -> Result<T, Error> {
     let name = CString::new(name).map_err(|_| Error::text("a group's name holds a zero byte"))?;
     let mut names = [name.as_ptr()];
     // SAFETY: the client and the name are alive over the call.
@@ -173,9 +188,21 @@ pub(crate) fn group(client: Handle, name: &str, timeout: Duration) -> Result<Gro
             client,
             Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
             (NEVER, timeout),
-            |options, queue| sys::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), 1, options, queue),
-            |event| described(event),
+            |options, queue| {
+                ask_for_rights(options, with_rights);
+                sys::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), 1, options, queue);
+            },
+            read,
         )
+    }
+}
+
+/// # Safety
+/// `options` are those of a `Describe…`.
+unsafe fn ask_for_rights(options: *mut sys::rd_kafka_AdminOptions_t, with_rights: bool) {
+    if with_rights {
+        // SAFETY: as the caller says.
+        unsafe { sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1) };
     }
 }
 
@@ -238,27 +265,6 @@ unsafe fn ask<T>(
         sys::rd_kafka_AdminOptions_destroy(options);
         sys::rd_kafka_queue_destroy(queue);
         answer
-    }
-}
-
-/// # Safety
-/// `event` is the answer to a `DescribeTopics`.
-unsafe fn ids(event: *mut sys::rd_kafka_event_t) -> BTreeMap<String, String> {
-    // SAFETY: everything is read while the event lives.
-    unsafe {
-        let mut count = 0;
-        let result = sys::rd_kafka_event_DescribeTopics_result(event);
-        let topics = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
-        let mut ids = BTreeMap::new();
-        for index in 0..count {
-            let topic = *topics.add(index);
-            let error = sys::rd_kafka_error_code(sys::rd_kafka_TopicDescription_error(topic));
-            if !error.is_error() {
-                let id = sys::rd_kafka_Uuid_base64str(sys::rd_kafka_TopicDescription_topic_id(topic));
-                ids.insert(text(sys::rd_kafka_TopicDescription_name(topic)), text(id));
-            }
-        }
-        ids
     }
 }
 
